@@ -1,0 +1,36 @@
+# Everything from a bare checkout: `make demo` and `make test` set up what they need.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench docs clean
+
+demo: $(READY)            ## measure what happens when three small models share this machine
+	$(BIN)/cotenant run quick
+
+test: check               ## the checks, then every test
+	$(BIN)/pytest
+
+check: $(READY)           ## style, types, layers
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)           ## speed and memory, as ratios from one run; writes docs/performance.md
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+	$(BIN)/python benchmarks/run_all.py
+
+docs: $(READY)            ## write the reference pages from the code
+	$(BIN)/python docs/generate.py
+
+# torch goes first and alone: resolved together with what depends on it, pip may pick a CUDA build.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

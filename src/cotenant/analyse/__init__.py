@@ -1,0 +1,1 @@
+"""Pure functions from observations to estimates: statistics, slowdown, fairness."""

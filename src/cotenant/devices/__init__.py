@@ -1,0 +1,1 @@
+"""Where it runs: sensors, controls and sharing modes of each kind of device."""

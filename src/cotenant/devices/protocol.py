@@ -1,0 +1,191 @@
+"""What a device is: sensors, controls, and the ways it can be shared. One protocol for CPU, GPU and simulation.
+
+Runner side: a `Device` arranges tenants (which processes, with what environment) and reads sensors.
+Tenant side: inside its process a tenant takes a `Seat`, which applies its part of the arrangement, tells the
+workload where it is, and says afterwards what it really got, so that sharing is verified and not believed.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, Self
+
+from cotenant.tenancy import Sharing, Tenant
+from cotenant.workloads.protocol import Place
+
+
+@dataclass(frozen=True, slots=True)
+class SharingMode:
+    """One way to share this device, and whether it can be used here and now."""
+
+    mode: str
+    meaning: str
+    available: bool = True
+    missing: str | None = None
+    """What is missing, if it isn't available."""
+    instead: str | None = None
+    """The next best mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorInfo:
+    """A quantity that can be read, and what a reading of it is worth."""
+
+    name: str
+    unit: str
+    source: str
+    period_s: float
+    """How often the value changes: reading it faster tells nothing more."""
+    quality: str
+    """One clause: counter or average, window, accuracy, what it can't see."""
+
+
+class Probe(Protocol):
+    """Reads one or several sensors at once."""
+
+    sensors: tuple[SensorInfo, ...]
+
+    def read(self) -> Sequence[float]:
+        """One value per sensor; NaN where it gave nothing this time. Raises OSError if the source is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeatPlan:
+    """One tenant's place within a host process. ``options`` is JSON: the device's seat understands it."""
+
+    tenant: int
+    """Index into the mix."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """One process to start: its extra environment and who sits in it."""
+
+    seats: tuple[SeatPlan, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatReport:
+    """What a tenant's process says it really got."""
+
+    tenant: str
+    pid: int
+    observed: Mapping[str, Any]
+
+
+class Arrangement(Protocol):
+    """A mix laid out on a device under one sharing. Entering starts what the sharing needs, leaving removes it."""
+
+    hosts: tuple[HostPlan, ...]
+
+    def __enter__(self) -> Self:
+        """Start what the sharing needs (a daemon, a partition)."""
+        ...
+
+    def __exit__(self, *exc: object) -> None:
+        """Remove it again, on every path out."""
+        ...
+
+    def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
+        """One sentence for each way in which the device is not shared as asked; empty: it is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What the device can do at best, measured here."""
+
+    flops_per_s: Mapping[str, float]
+    """By dtype."""
+    bytes_per_s: float
+    cores: int
+    measured_utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor."""
+
+    subject: str
+    state: Literal["ok", "note", "warning", "problem"]
+    text: str
+    fix: str | None = None
+    """The command or step that mends it."""
+
+
+class Seat(Place, Protocol):
+    """A tenant's place, inside the tenant's own thread."""
+
+    def occupy(self) -> AbstractContextManager[None]:
+        """Apply the arrangement to the calling thread: affinity, thread count, stream, partition."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait until the device has done all that this tenant gave it."""
+        ...
+
+    def mark(self) -> Any:
+        """A point in device time."""
+        ...
+
+    def elapsed_ns(self, start: Any, end: Any) -> int:
+        """Device time between two marks; call it after `synchronise`."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """The most memory held on the device so far."""
+        ...
+
+    def observed(self) -> Mapping[str, Any]:
+        """What this tenant really got, read back from the system."""
+        ...
+
+
+class Device(Protocol):
+    """Somewhere to run."""
+
+    name: str
+    simulated: bool
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """The physical resources it stands for: two devices that overlap share a key."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """JSON-able facts for the manifest: model, cores, memory, limits, clocks, versions."""
+        ...
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """Every way it can be shared, available or not."""
+        ...
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
+        """Lay a mix out. Raises SharingUnavailable with what is missing and the next best mode."""
+        ...
+
+    def seat(self, options: Mapping[str, Any]) -> Seat:
+        """A tenant's seat; called in the tenant's process."""
+        ...
+
+    def probes(self) -> Sequence[Probe]:
+        """The sensors that can be read here, grouped by how they are read."""
+        ...
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+        """Set the controls, give sentences for what did not take, restore on leaving. Raises DeviceError."""
+        ...
+
+    def free_memory_bytes(self) -> int:
+        """Memory that tenants can have now."""
+        ...
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Peak rates, measured once and cached."""
+        ...
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """The doctor's findings."""
+        ...

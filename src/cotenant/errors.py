@@ -1,0 +1,62 @@
+"""Every error a user can meet. Each is one sentence (what, where) and, where there is one, a next step.
+
+CotenantError
+├── StudyError          a study file is wrong: all its problems at once
+├── WorkloadError       a workload can't be found, described or built
+├── DeviceError         a device is not there or can't do what is asked
+│   ├── SharingUnavailable
+│   └── DeviceBusy      another run holds the device
+├── DoesNotFit          a mix needs more memory than the device has
+├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
+├── QueryError          a question to the records is wrong
+└── TenantFailed        a tenant process crashed, hung or ran out of memory
+"""
+
+
+class CotenantError(Exception):
+    """Something the user can act on; printed as one sentence and a hint, never as a traceback."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class StudyError(CotenantError):
+    """A study can't be used; ``problems`` holds one line each: file, line, key, what was expected."""
+
+    def __init__(self, message: str, *, problems: tuple[str, ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
+
+
+class WorkloadError(CotenantError):
+    """A workload can't be found, described or built."""
+
+
+class DeviceError(CotenantError):
+    """A device is not there, or can't do what is asked of it."""
+
+
+class SharingUnavailable(DeviceError):
+    """The device can't be shared that way here; the hint names what is missing and the next best way."""
+
+
+class DeviceBusy(DeviceError):
+    """Another run holds the device."""
+
+
+class DoesNotFit(CotenantError):
+    """A mix needs more memory than the device has."""
+
+
+class RunFolderError(CotenantError):
+    """A run folder is foreign, corrupt, of a newer schema, or can't be written."""
+
+
+class QueryError(CotenantError):
+    """A question to the records is wrong."""
+
+
+class TenantFailed(CotenantError):
+    """A tenant's process crashed, hung or ran out of memory."""

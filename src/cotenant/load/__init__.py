@@ -1,0 +1,1 @@
+"""When requests come: arrival schedules and pacing."""

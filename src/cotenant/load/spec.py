@@ -1,0 +1,117 @@
+"""When requests come: the kinds of load, how they are written, and MLPerf's names for them."""
+
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
+
+Kind = Literal["closed", "poisson", "gamma", "trace"]
+
+OFFLINE_OUTSTANDING = 1024
+"""MLPerf's offline scenario hands over all samples at once; a deep queue is the same to a server."""
+
+ALIASES = {
+    "single-stream": "closed(1)",
+    "multi-stream": "closed(1)",  # MLPerf's n samples per query are the tenant's batch
+    "offline": f"closed({OFFLINE_OUTSTANDING})",
+    "server": "poisson",
+}
+
+FORMS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
+_CALL = re.compile(r"^\s*([a-z][a-z-]*)\s*(?:\((.*)\))?\s*$", re.DOTALL)
+_PERCENT = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
+
+
+class Load(BaseModel):
+    """When requests come. Written as text: `closed(1)`, `poisson(70%)`, `gamma(20, 2.5)`, `trace(a.csv, 50)`.
+
+    A rate is in requests per second, or a share (`70%`) of what the tenant can do alone, which is then measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind
+    outstanding: int = 1
+    rate_rps: float | None = None
+    rate_share: float | None = None
+    cv: float = 1.0
+    """Coefficient of variation of the gaps: 1 is Poisson, above 1 is bursty."""
+    path: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return _parse(value) if isinstance(value, str) else value
+
+    @model_serializer
+    def _to_text(self) -> str:
+        return str(self)
+
+    @property
+    def open(self) -> bool:
+        """Requests come by a schedule, whether or not the last one is done."""
+        return self.kind != "closed"
+
+    def at(self, rate_rps: float) -> "Load":
+        """The same load at a known rate."""
+        return self.model_copy(update={"rate_rps": rate_rps, "rate_share": None})
+
+    def __str__(self) -> str:
+        """The text it can be written as."""
+        rate = f"{self.rate_share * 100:g}%" if self.rate_share is not None else f"{self.rate_rps or 0:g}"
+        match self.kind:
+            case "closed":
+                return f"closed({self.outstanding})"
+            case "poisson":
+                return f"poisson({rate})"
+            case "gamma":
+                return f"gamma({rate}, {self.cv:g})"
+            case "trace":
+                as_recorded = self.rate_rps is None and self.rate_share is None
+                return f"trace({self.path})" if as_recorded else f"trace({self.path}, {rate})"
+
+
+def _parse(text: str) -> dict[str, Any]:
+    match = _CALL.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a load; expected one of {FORMS}")
+    name, inside = match.group(1), match.group(2)
+    if name in ALIASES:
+        alias = ALIASES[name]
+        return _parse(alias if inside is None else f"{alias.split('(')[0]}({inside})")
+    parts = [part.strip() for part in inside.split(",")] if inside and inside.strip() else []
+    match name, len(parts):
+        case "closed", 0 | 1:
+            return {"kind": "closed", "outstanding": _count(parts[0]) if parts else 1}
+        case "poisson", 1:
+            return {"kind": "poisson", **_rate(parts[0])}
+        case "gamma", 2:
+            return {"kind": "gamma", **_rate(parts[0]), "cv": _positive(parts[1], "burstiness (cv)")}
+        case "trace", 1:
+            return {"kind": "trace", "path": parts[0]}
+        case "trace", 2:
+            return {"kind": "trace", "path": parts[0], **_rate(parts[1])}
+    raise ValueError(f"{text!r} is not a load; expected one of {FORMS}")
+
+
+def _rate(text: str) -> dict[str, float]:
+    percent = _PERCENT.match(text)
+    if percent:
+        return {"rate_share": _positive(percent.group(1), "rate") / 100}
+    return {"rate_rps": _positive(text, "rate")}
+
+
+def _positive(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{what} {text!r} is not a number, e.g. 50 or 70%") from None
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{what} must be above 0, not {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"closed(n) wants a whole number of outstanding requests from 1, not {text!r}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Carries out trials: tenant processes, common start, sampling, checks, resume."""

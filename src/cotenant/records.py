@@ -1,0 +1,173 @@
+"""The records of a run: its tables, their columns and units, and the shape in which they travel.
+
+One trial gives one `TrialRecords`; the store writes it; analysis reads `TenantObservation`s. Nothing else
+crosses from measuring to analysis.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["valid", "unstable", "invalid"]
+Int64s = npt.NDArray[np.int64]
+Columns = Mapping[str, npt.NDArray[Any]]
+
+MISSING_NS = -1
+"""Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of one table."""
+
+    name: str
+    type: str
+    """A DuckDB type."""
+    meaning: str
+
+
+TABLES: Mapping[str, tuple[Column, ...]] = {
+    "trials": (
+        Column("run", "VARCHAR", "the run's identity, unique over machines"),
+        Column("trial", "INTEGER", "number within the run; the same study and seed give the same numbers"),
+        Column("block", "INTEGER", "trials of one block are compared with each other; -1: calibration"),
+        Column("order", "INTEGER", "position in which the block's trials were carried out"),
+        Column("session", "INTEGER", "0 for the first start of the run, one more for each resume"),
+        Column("mix", "VARCHAR", "the tenants that were on at the same time"),
+        Column("solo", "BOOLEAN", "one tenant, alone on the whole device"),
+        Column("device", "VARCHAR", "where"),
+        Column("simulated", "BOOLEAN", "true if a model computed it and nothing was measured"),
+        Column("sharing", "VARCHAR", "how the device was shared; `alone` for solo trials"),
+        Column("settings", "VARCHAR", "clocks, power limit and other controls, as JSON"),
+        Column("load", "VARCHAR", "when requests came; `mixed` if tenants differ"),
+        Column("seed", "BIGINT", "seed of schedules and inputs"),
+        Column("started_utc", "VARCHAR", "wall-clock start, ISO 8601"),
+        Column("start_ns", "BIGINT", "common start, on the machine's monotonic clock"),
+        Column("window_start_ns", "BIGINT", "start of the counted window, same clock"),
+        Column("window_s", "DOUBLE", "length of the counted window, seconds"),
+        Column("verdict", "VARCHAR", "`valid`, `unstable` or `invalid`"),
+        Column("failed_checks", "VARCHAR[]", "names of the checks that failed"),
+        Column("reasons", "VARCHAR[]", "one sentence for each failed check"),
+    ),
+    "tenants": (
+        Column("trial", "INTEGER", "the trial"),
+        Column("tenant", "VARCHAR", "name within the mix, e.g. `bert-mini#2`"),
+        Column("of", "VARCHAR", "the study's tenant it is a copy of; its solo trial carries this name"),
+        Column("workload", "VARCHAR", "what ran"),
+        Column("batch", "INTEGER", "items per request"),
+        Column("seq", "INTEGER", "tokens per item, where there are tokens"),
+        Column("dtype", "VARCHAR", "number format of weights and activations"),
+        Column("load", "VARCHAR", "when its requests came"),
+        Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
+        Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
+        Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
+        Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
+        Column("threads", "INTEGER", "CPU threads per operator"),
+        Column("params", "BIGINT", "parameters of the model"),
+        Column("flops_per_request", "DOUBLE", "floating point operations, from a dry run of the model"),
+        Column("bytes_per_request", "DOUBLE", "bytes read and written, from the same dry run"),
+        Column("weights", "VARCHAR", "`random(seed)`, a directory, or `none`"),
+        Column("facts", "VARCHAR", "whatever else the workload states about itself, as JSON"),
+        Column("pid", "INTEGER", "its process"),
+        Column("observed", "VARCHAR", "what its process saw of its place (affinity, threads, ...), as JSON"),
+        Column("warmup", "VARCHAR", "`flat`, `warm-up`, `slowdown` or `no steady state` over the window"),
+        Column("cpu_time_ns", "BIGINT", "CPU time of its process over the window"),
+        Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
+        Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
+        Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
+        Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
+    ),
+    "requests": (
+        Column("trial", "INTEGER", "the trial"),
+        Column("tenant", "VARCHAR", "the tenant"),
+        Column("seq", "BIGINT", "number of the request within the trial"),
+        Column("intended_ns", "BIGINT", "when it should have started, by the load's schedule"),
+        Column("started_ns", "BIGINT", "when serving began"),
+        Column("first_ns", "BIGINT", "when the first output existed; NULL without one"),
+        Column("done_ns", "BIGINT", "when it was done; NULL if it never was"),
+        Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
+        Column("in_window", "BOOLEAN", "due in the window and done while every tenant was active"),
+        Column("ok", "BOOLEAN", "served without an error"),
+    ),
+    "stages": (
+        Column("trial", "INTEGER", "the trial"),
+        Column("tenant", "VARCHAR", "the tenant"),
+        Column("seq", "BIGINT", "number of the request within the trial"),
+        Column("stage", "VARCHAR", "name of the stage"),
+        Column("start_ns", "BIGINT", "when the stage began"),
+        Column("duration_ns", "BIGINT", "how long it took"),
+    ),
+    "samples": (
+        Column("trial", "INTEGER", "the trial"),
+        Column("device", "VARCHAR", "the device"),
+        Column("t_ns", "BIGINT", "when the value was read, on the requests' clock"),
+        Column("sensor", "VARCHAR", "name of the sensor"),
+        Column("value", "DOUBLE", "what it read"),
+        Column("unit", "VARCHAR", "unit of the value"),
+        Column("source", "VARCHAR", "where the value comes from"),
+    ),
+    "kernels": (
+        Column("trial", "INTEGER", "the trial"),
+        Column("tenant", "VARCHAR", "the tenant"),
+        Column("name", "VARCHAR", "name of the kernel"),
+        Column("start_ns", "BIGINT", "when it began"),
+        Column("duration_ns", "BIGINT", "how long it took"),
+    ),
+}
+"""Every table; `kernels` is filled by profile passes only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecords:
+    """All that one trial left behind: rows as dictionaries, bulk as columns. Missing columns are NULL."""
+
+    trial: Mapping[str, Any]
+    tenants: tuple[Mapping[str, Any], ...]
+    requests: Columns
+    stages: Columns = field(default_factory=dict)
+    samples: Columns = field(default_factory=dict)
+    kernels: Columns = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantObservation:
+    """What analysis sees of one tenant in one trial.
+
+    ``latency_ns`` holds done - intended of the requests in the window that were served without an error; it is
+    ``None`` where only means are wanted (they are cheap, the raw values of a long run are not).
+    """
+
+    run: str
+    trial: int
+    block: int
+    mix: str
+    sharing: str
+    settings: str
+    load: str
+    """The trial's load: cells are compared at equal load."""
+    device: str
+    simulated: bool
+    solo: bool
+    tenant: str
+    of: str
+    verdict: Verdict
+    failed_checks: tuple[str, ...]
+    n: int
+    """Requests in the window, served."""
+    unfinished: int
+    """Requests due in the window that were never done or failed: they count as infinitely late."""
+    throughput_rps: float
+    mean_latency_ns: float
+    window_s: float
+    mean_device_ns: float | None = None
+    slo_ms: float | None = None
+    slo_quantile: float | None = None
+    slo_met: int | None = None
+    """Requests within the objective, of ``n + unfinished``."""
+    latency_ns: Int64s | None = None

@@ -1,0 +1,1 @@
+"""The run folder: Parquet files and a manifest, DuckDB views over any number of runs."""

@@ -1,0 +1,1 @@
+"""The typed study, its files, and its expansion into blocks of trials."""

@@ -1,0 +1,1 @@
+"""What runs: models, kernels, pipelines, and yours."""

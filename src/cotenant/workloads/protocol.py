@@ -1,0 +1,140 @@
+"""What a workload is: it builds itself on a place, then serves one request at a time, in named stages.
+
+The measuring code runs and times the stages; a workload never looks at a clock.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Dtype = Literal["float64", "float32", "float16", "bfloat16", "int8"]
+
+
+class WorkloadSpec(BaseModel):
+    """Which workload, at which size. Pure data: it can be checked, hashed, and sent to another process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    """A catalogue name, `package.module:function`, a directory, a file, `command:...` or an http(s) address."""
+    batch: int = Field(default=1, ge=1)
+    seq: int | None = Field(default=None, ge=1)
+    """Tokens per item; None: the workload's own default."""
+    dtype: Dtype | None = None
+    """None: the device's default."""
+    mode: str | None = None
+    """For decoders forward / prefill / decode / generate, for encoders embed / classify; None: the first."""
+    tokens: int | None = Field(default=None, ge=1)
+    """How many tokens `generate` makes."""
+    train: bool = False
+    """A training step (forward, backward, optimiser) instead of inference."""
+    layers: str = "full"
+    """Which blocks: `full`, `last 50%`, `last 3`."""
+    weights: str | None = None
+    """None: random from the seed; else a directory of safetensors or a hub id."""
+    params: Mapping[str, Any] = Field(default_factory=dict)
+    """Options that only this workload knows, e.g. `size: 2048` of a GEMM."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One named part of a request. It takes what the stage before returned (the first one takes None)."""
+
+    name: str
+    run: Callable[[Any], Any]
+    repeat: int = 1
+    """How often it runs within a request, each time on its own last result (decode steps)."""
+    first_output: bool = False
+    """When this stage has ended for the first time, the request's first output exists."""
+
+
+class Place(Protocol):
+    """What a workload is told about where it runs. Devices implement it; see `cotenant.devices`."""
+
+    @property
+    def torch_device(self) -> str:
+        """The name torch knows the device by."""
+        ...
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """The number format this device does well."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A workload that stands on its place, ready to serve."""
+
+    stages: tuple[Stage, ...]
+    dtype: str
+    weights: str = "none"
+    seq: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-able statements to be recorded: input distribution, versions, ..."""
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of a request, seen in a dry run: the raw material of a simulated device's kernels."""
+
+    name: str
+    dtype: str
+    shapes: tuple[tuple[int, ...], ...]
+    """Shapes of its tensor inputs."""
+    out_shapes: tuple[tuple[int, ...], ...]
+    flops: float
+    bytes_read: float
+    bytes_written: float
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a request costs, known before it is run. None: can't be known for this kind of workload."""
+
+    params: int | None
+    weight_bytes: int | None
+    flops: float | None
+    bytes_moved: float | None
+    peak_memory_bytes: int | None
+    """Weights, inputs and the largest set of activations alive at once."""
+    flops_by_operator: Mapping[str, float] = field(default_factory=dict)
+    flops_by_dtype: Mapping[str, float] = field(default_factory=dict)
+    operators: tuple[Operator, ...] = ()
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs per byte moved."""
+        if self.flops is None or not self.bytes_moved:
+            return None
+        return self.flops / self.bytes_moved
+
+
+class Workload(Protocol):
+    """One entry of the catalogue, or something of the user's."""
+
+    @property
+    def name(self) -> str:
+        """The name it was found by."""
+        ...
+
+    @property
+    def family(self) -> str:
+        """encoder, decoder, vision, recommender, kernel, instrument, search, or yours."""
+        ...
+
+    def check(self, spec: WorkloadSpec) -> None:
+        """Refuse with a `WorkloadError` what can't be run, before any trial starts. Cheap: no weights are made."""
+        ...
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """What one request of this spec costs, without making the weights."""
+        ...
+
+    def build(self, spec: WorkloadSpec, place: Place) -> Built:
+        """Stand on the place, ready to serve."""
+        ...
