@@ -1,0 +1,28 @@
+"""A number with its interval: the only form in which results leave the analysis."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimate with a 95 % interval. ``lo`` and ``hi`` are None where the data allows no interval."""
+
+    est: float
+    lo: float | None
+    hi: float | None
+    n: int
+    """Independent replicates behind it (blocks or trials), or requests for a quantile."""
+    method: str
+    """How the interval was made, in a few words."""
+
+    @property
+    def relative_half_width(self) -> float | None:
+        """Half the interval as a share of the estimate: 0.03 means +-3 %."""
+        if self.lo is None or self.hi is None or self.est == 0:
+            return None
+        return (self.hi - self.lo) / 2 / abs(self.est)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}
