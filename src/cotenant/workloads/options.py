@@ -1,0 +1,68 @@
+"""Reads a spec strictly: an option that nobody would use is refused, never ignored."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.protocol import WorkloadSpec
+
+
+class Options(BaseModel):
+    """The `params` that one kind of workload knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+AnyOptions = TypeVar("AnyOptions", bound=Options)
+
+_OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "train", "layers", "weights")
+
+
+def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
+    """The spec's `params`, typed; a wrong one is refused in one sentence that names it."""
+    try:
+        return known.model_validate(dict(spec.params))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        names = sorted(known.model_fields)
+        near = get_close_matches(key, names, n=1)
+        if near:
+            hint = f"Did you mean `{near[0]}`?"
+        else:
+            hint = f"It knows {', '.join(f'`{name}`' for name in names)}." if names else "It has no params."
+        raise WorkloadError(f"`{spec.name}` has no param `{key}`.", hint=hint)
+    if problem["type"] == "missing":
+        raise WorkloadError(
+            f"`{spec.name}` needs the param `{key}`.", hint=f"Add `params: {{{key}: ...}}` to the tenant."
+        )
+    complaint = problem["msg"].removeprefix("Value error, ")
+    raise WorkloadError(f"`{spec.name}`: param `{key}` is {_short(problem['input'])}: {_lower_first(complaint)}.")
+
+
+def refuse_unused(spec: WorkloadSpec, *, used: Collection[str] = ()) -> None:
+    """Refuse fields of the spec that this workload would not look at."""
+    for field in _OPTIONAL_FIELDS:
+        value = getattr(spec, field)
+        if field not in used and value != WorkloadSpec.model_fields[field].default:
+            raise WorkloadError(
+                f"`{spec.name}` has no {field}, but the tenant says `{field}: {_plain(value)}`.",
+                hint=f"Remove `{field}` from this tenant.",
+            )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:].rstrip(".")
