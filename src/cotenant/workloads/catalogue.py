@@ -1,0 +1,93 @@
+"""Every name there is: models, kernels and instruments, described without importing torch."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Protocol
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.models.decoders import DECODERS
+from cotenant.workloads.models.encoders import ENCODERS
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.vision import VISION
+from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.protocol import Workload
+
+
+class Listed(Workload, Protocol):
+    """A workload that can be listed."""
+
+    @property
+    def about(self) -> str:
+        """One line about it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the catalogue."""
+
+    name: str
+    family: str
+    about: str
+    params: int | None = None
+    """The published number of parameters."""
+    counted: str = ""
+    """What that number counts."""
+    source: str = ""
+    """Where it was published."""
+    mini: str | None = None
+    """Name of the small sibling."""
+    modes: tuple[str, ...] = ()
+
+
+def find(name: str) -> Workload:
+    """The workload of that name: of the catalogue, or something of the user's (a callable, directory, command...)."""
+    known = _workloads()
+    if name in known:
+        return known[name]
+    from cotenant.workloads.yours import recognise
+
+    yours = recognise(name)
+    if yours is not None:
+        return yours
+    close = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    raise WorkloadError(
+        f"there is no workload {name!r}",
+        hint=f"did you mean {' or '.join(close)}?" if close else "`cotenant workloads` lists all",
+    )
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """All workloads that have a name, by family; the user's own ones are not among them."""
+    return tuple(_line(workload) for workload in _workloads().values())
+
+
+def _line(workload: Listed) -> Entry:
+    if not isinstance(workload, ModelWorkload):
+        return Entry(workload.name, workload.family, workload.about)
+    model = workload.entry
+    return Entry(
+        name=model.name,
+        family=model.family,
+        about=model.about,
+        params=model.params,
+        counted=model.counted,
+        source=model.source,
+        mini=f"{model.name}-mini" if model.mini_of is None else None,
+        modes=model.modes,
+    )
+
+
+def model_entries() -> tuple[ModelEntry, ...]:
+    """Every model at full size, each followed by its small sibling."""
+    return tuple(entry for full in (*ENCODERS, *DECODERS, *VISION) for entry in (full, full.small()))
+
+
+@cache
+def _workloads() -> dict[str, Listed]:
+    from cotenant.workloads.instrument import WORKLOADS as INSTRUMENTS
+    from cotenant.workloads.kernels import WORKLOADS as KERNELS
+
+    models: tuple[Listed, ...] = tuple(ModelWorkload(entry) for entry in model_entries())
+    return {workload.name: workload for workload in (*models, *KERNELS, *INSTRUMENTS)}

@@ -1,0 +1,86 @@
+"""What can't be run is refused here, in one sentence, before anything is built. Needs no torch."""
+
+from difflib import get_close_matches
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.protocol import WorkloadSpec
+
+LENGTHS = ("fixed", "sampled")
+
+
+def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    """Raise a `WorkloadError` for the first thing that this model can't do."""
+    _check_mode(entry, spec)
+    _check_size(entry, spec)
+    _check_params(entry, spec)
+    if spec.dtype == "int8":
+        raise WorkloadError(
+            f"{entry.name} does not run in int8", hint="take float32, bfloat16 or float16; int8 is for GEMMs"
+        )
+    if spec.layers != "full":
+        raise WorkloadError(f"{entry.name} runs whole only, not layers {spec.layers!r}", hint="leave `layers` out")
+    if spec.weights is not None:
+        raise WorkloadError(f"{entry.name} has random weights only", hint="leave `weights` out")
+
+
+def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    if spec.mode is not None and spec.mode not in entry.modes:
+        raise WorkloadError(
+            f"{entry.name} has no mode {spec.mode!r}; it has {', '.join(entry.modes)}",
+            hint=_nearest(spec.mode, entry.modes),
+        )
+    if spec.train and entry.architecture.trains is None:
+        raise WorkloadError(f"{entry.name} has no training step", hint="encoders, decoders and vision models have one")
+    if spec.train and spec.mode is not None:
+        raise WorkloadError(
+            f"{entry.name} can't train in mode {spec.mode!r}: a mode is for inference", hint="leave out one of the two"
+        )
+    if spec.tokens is not None and (spec.mode != "generate" or spec.train):
+        raise WorkloadError(
+            f"{entry.name}: `tokens` is for mode generate only", hint="set `mode: generate` or leave `tokens` out"
+        )
+
+
+def _check_size(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    if entry.max_seq is None:
+        if spec.seq is not None:
+            raise WorkloadError(f"{entry.name} takes no sequence, so no `seq`", hint="leave `seq` out")
+        return
+    seq = spec.seq or entry.seq or 1
+    if seq > entry.max_seq:
+        raise WorkloadError(
+            f"{entry.name} takes at most {entry.max_seq} tokens, not {seq}",
+            hint=f"set `seq` to {entry.max_seq} or less",
+        )
+    made = (spec.tokens or 1) if spec.mode == "generate" else int(spec.mode == "decode")
+    if seq + made > entry.max_seq and made:
+        raise WorkloadError(
+            f"{entry.name} takes at most {entry.max_seq} tokens, and {seq} of context and {made} new are more",
+            hint=f"set `seq` to {max(1, entry.max_seq - made)} or less",
+        )
+
+
+def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    known = ("lengths",) if entry.max_seq is not None else ()
+    for key in spec.params:
+        if key not in known:
+            raise WorkloadError(
+                f"{entry.name} knows no option {key!r}" + (f"; it knows {', '.join(known)}" if known else ""),
+                hint=_nearest(key, known) or "leave it out of `params`",
+            )
+    lengths = spec.params.get("lengths", "fixed")
+    if lengths not in LENGTHS:
+        raise WorkloadError(
+            f"{entry.name}: `lengths` is fixed or sampled, not {lengths!r}", hint=_nearest(str(lengths), LENGTHS)
+        )
+    if lengths == "sampled" and spec.mode == "decode":
+        raise WorkloadError(
+            f"{entry.name}: mode decode keeps one context length, so `lengths: sampled` has no meaning",
+            hint="set `seq` to the context length",
+        )
+
+
+def _nearest(word: str, known: tuple[str, ...]) -> str | None:
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else None

@@ -1,0 +1,219 @@
+"""Decoder language models. Figures: the configuration files and model cards of the named hub repositories."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.workloads.models.entry import DECODER_MODES, Architecture, ModelEntry
+
+
+def _causal(stem: str) -> Architecture:
+    head = "LMHeadModel" if stem == "GPT2" else "ForCausalLM"
+    classes = dict.fromkeys(DECODER_MODES, f"{stem}{head}")
+    return Architecture("transformers", f"{stem}Config", classes, trains="forward")
+
+
+GPT2 = _causal("GPT2")
+LLAMA = _causal("Llama")
+MISTRAL = _causal("Mistral")
+QWEN2 = _causal("Qwen2")
+DEEPSEEK_V2 = _causal("DeepseekV2")
+
+_TIED = "language head tied to the token embeddings, counted once"
+_UNTIED = "with its own language head"
+_MINI_GPT2 = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, "vocab_size": 4096}
+_MINI_LLAMA = {
+    "vocab_size": 4096,
+    "hidden_size": 128,
+    "intermediate_size": 448,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+}
+
+
+def _gpt2(name: str, width: int, layers: int, heads: int, params: int, hub_id: str, mini_layers: int) -> ModelEntry:
+    return ModelEntry(
+        name=name,
+        family="decoder",
+        about=f"{'DistilGPT2' if name == 'distilgpt2' else 'GPT-2'}, {layers} layers, width {width}",
+        architecture=GPT2,
+        config={"n_embd": width, "n_layer": layers, "n_head": heads},
+        mini={**_MINI_GPT2, "n_layer": mini_layers},
+        params=params,
+        counted=_TIED,
+        source=f"huggingface.co/{hub_id}",
+        seq=128,
+        max_seq=1024,
+        mini_seq=64,
+    )
+
+
+def _modern(
+    name: str,
+    architecture: Architecture,
+    config: Mapping[str, Any],
+    mini: Mapping[str, Any],
+    *,
+    params: int,
+    counted: str,
+    hub_id: str,
+    about: str,
+    max_seq: int,
+) -> ModelEntry:
+    return ModelEntry(
+        name=name,
+        family="decoder",
+        about=about,
+        architecture=architecture,
+        config={**config, "max_position_embeddings": max_seq},
+        mini=mini,
+        params=params,
+        counted=counted,
+        source=f"huggingface.co/{hub_id}",
+        seq=128,
+        max_seq=max_seq,
+        mini_seq=64,
+    )
+
+
+_LLAMA_ROPE = {
+    "rope_theta": 500000.0,
+    "rope_type": "llama3",
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+}
+_LLAMA = {
+    "vocab_size": 128256,
+    "intermediate_size": 8192,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": _LLAMA_ROPE,
+    "tie_word_embeddings": True,
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+}
+
+DECODERS: tuple[ModelEntry, ...] = (
+    _gpt2("gpt2", 768, 12, 12, 124_439_808, "openai-community/gpt2", 4),
+    _gpt2("gpt2-medium", 1024, 24, 16, 354_823_168, "openai-community/gpt2-medium", 5),
+    _gpt2("gpt2-large", 1280, 36, 20, 774_030_080, "openai-community/gpt2-large", 6),
+    _gpt2("gpt2-xl", 1600, 48, 25, 1_557_611_200, "openai-community/gpt2-xl", 8),
+    _gpt2("distilgpt2", 768, 6, 12, 81_912_576, "distilbert/distilgpt2", 2),
+    _modern(
+        "llama-3.2-1b",
+        LLAMA,
+        {**_LLAMA, "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64},
+        {**_MINI_LLAMA, "head_dim": 32},
+        params=1_235_814_400,
+        counted=_TIED,
+        hub_id="meta-llama/Llama-3.2-1B",
+        about="Llama 3.2 1B, 16 layers, grouped-query attention",
+        max_seq=131072,
+    ),
+    _modern(
+        "llama-3.2-3b",
+        LLAMA,
+        {**_LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "head_dim": 128},
+        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 6},
+        params=3_212_749_824,
+        counted=_TIED,
+        hub_id="meta-llama/Llama-3.2-3B",
+        about="Llama 3.2 3B, 28 layers, grouped-query attention",
+        max_seq=131072,
+    ),
+    _modern(
+        "mistral-7b",
+        MISTRAL,
+        {
+            "vocab_size": 32768,
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
+            "sliding_window": None,
+        },
+        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 6},
+        params=7_248_023_552,
+        counted=_UNTIED,
+        hub_id="mistralai/Mistral-7B-v0.3",
+        about="Mistral 7B v0.3, 32 layers, grouped-query attention, no sliding window",
+        max_seq=32768,
+    ),
+    _modern(
+        "deepseek-r1-distill-qwen-1.5b",
+        QWEN2,
+        {
+            "vocab_size": 151936,
+            "hidden_size": 1536,
+            "intermediate_size": 8960,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 12,
+            "num_key_value_heads": 2,
+            "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+            "tie_word_embeddings": False,
+        },
+        {**_MINI_LLAMA, "num_hidden_layers": 5},
+        params=1_777_088_000,
+        counted=_UNTIED,
+        hub_id="deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+        about="DeepSeek R1 distilled into Qwen2 1.5B, 28 layers",
+        max_seq=131072,
+    ),
+    _modern(
+        "deepseek-v2-lite",
+        DEEPSEEK_V2,
+        {
+            "vocab_size": 102400,
+            "hidden_size": 2048,
+            "intermediate_size": 10944,
+            "moe_intermediate_size": 1408,
+            "num_hidden_layers": 27,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 16,
+            "n_shared_experts": 2,
+            "n_routed_experts": 64,
+            "num_experts_per_tok": 6,
+            "first_k_dense_replace": 1,
+            "kv_lora_rank": 512,
+            "q_lora_rank": None,
+            "qk_rope_head_dim": 64,
+            "qk_nope_head_dim": 128,
+            "v_head_dim": 128,
+            "n_group": 1,
+            "topk_group": 1,
+            "topk_method": "greedy",
+            "norm_topk_prob": False,
+            "routed_scaling_factor": 1.0,
+            "rms_norm_eps": 1e-6,
+        },
+        {
+            "vocab_size": 4096,
+            "hidden_size": 128,
+            "intermediate_size": 512,
+            "moe_intermediate_size": 96,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 4,
+            "n_routed_experts": 8,
+            "num_experts_per_tok": 2,
+            "kv_lora_rank": 64,
+            "qk_rope_head_dim": 16,
+            "qk_nope_head_dim": 32,
+            "v_head_dim": 32,
+            "max_position_embeddings": 512,
+        },
+        params=15_706_484_224,
+        counted=_UNTIED,
+        hub_id="deepseek-ai/DeepSeek-V2-Lite",
+        about="DeepSeek V2 Lite, 27 layers, latent attention, 64 experts of which 6 act",
+        max_seq=163840,
+    ),
+)

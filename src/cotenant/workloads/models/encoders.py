@@ -1,0 +1,145 @@
+"""Encoder language models. Figures: the configuration files and model cards of the named hub repositories."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.workloads.models.entry import Architecture, ModelEntry
+
+BERT = Architecture(
+    "transformers", "BertConfig", {"embed": "BertModel", "classify": "BertForSequenceClassification"}, trains="classify"
+)
+DISTILBERT = Architecture(
+    "transformers",
+    "DistilBertConfig",
+    {"embed": "DistilBertModel", "classify": "DistilBertForSequenceClassification"},
+    trains="classify",
+)
+ROBERTA = Architecture(
+    "transformers",
+    "RobertaConfig",
+    {"embed": "RobertaModel", "classify": "RobertaForSequenceClassification"},
+    trains="classify",
+)
+DEBERTA = Architecture(
+    "transformers",
+    "DebertaV2Config",
+    {"embed": "DebertaV2Model", "classify": "DebertaV2ForSequenceClassification"},
+    trains="classify",
+)
+
+_BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_MINI_BASE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
+_MINI_LARGE = {"hidden_size": 160, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 640}
+_ROBERTA = {
+    "vocab_size": 50265,
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+_DEBERTA = {
+    "vocab_size": 128100,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 0,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "layer_norm_eps": 1e-7,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+}
+
+
+def _encoder(
+    name: str,
+    architecture: Architecture,
+    config: Mapping[str, Any],
+    mini: Mapping[str, Any],
+    params: int,
+    hub_id: str,
+    about: str,
+    counted: str = "encoder with pooler, without heads",
+) -> ModelEntry:
+    return ModelEntry(
+        name=name,
+        family="encoder",
+        about=about,
+        architecture=architecture,
+        config=config,
+        mini={**mini, "vocab_size": 4096},
+        params=params,
+        counted=counted,
+        source=f"huggingface.co/{hub_id}",
+        seq=128,
+        max_seq=512,
+        mini_seq=64,
+    )
+
+
+ENCODERS: tuple[ModelEntry, ...] = (
+    _encoder(
+        "distilbert",
+        DISTILBERT,
+        {"dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072},
+        {"dim": 128, "n_layers": 3, "n_heads": 4, "hidden_dim": 512},
+        66_362_880,
+        "distilbert/distilbert-base-uncased",
+        "DistilBERT base, 6 layers",
+        "encoder without heads (it has no pooler)",
+    ),
+    _encoder(
+        "bert-base", BERT, _BASE, _MINI_BASE, 109_482_240, "google-bert/bert-base-uncased", "BERT base, 12 layers"
+    ),
+    _encoder(
+        "bert-large",
+        BERT,
+        _LARGE,
+        _MINI_LARGE,
+        335_141_888,
+        "google-bert/bert-large-uncased",
+        "BERT large, 24 layers",
+    ),
+    _encoder(
+        "roberta-base",
+        ROBERTA,
+        {**_BASE, **_ROBERTA},
+        _MINI_BASE,
+        124_645_632,
+        "FacebookAI/roberta-base",
+        "RoBERTa base, 12 layers",
+    ),
+    _encoder(
+        "roberta-large",
+        ROBERTA,
+        {**_LARGE, **_ROBERTA},
+        _MINI_LARGE,
+        355_359_744,
+        "FacebookAI/roberta-large",
+        "RoBERTa large, 24 layers",
+    ),
+    _encoder(
+        "deberta-v3-base",
+        DEBERTA,
+        {**_BASE, **_DEBERTA},
+        {**_MINI_BASE, "num_hidden_layers": 3},
+        183_831_552,
+        "microsoft/deberta-v3-base",
+        "DeBERTa v3 base, 12 layers, disentangled attention",
+        "encoder without heads (it has no pooler)",
+    ),
+    _encoder(
+        "deberta-v3-large",
+        DEBERTA,
+        {**_LARGE, **_DEBERTA},
+        {**_MINI_BASE, "num_hidden_layers": 4},
+        434_012_160,
+        "microsoft/deberta-v3-large",
+        "DeBERTa v3 large, 24 layers, disentangled attention",
+        "encoder without heads (it has no pooler)",
+    ),
+)

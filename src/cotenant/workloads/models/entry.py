@@ -1,0 +1,76 @@
+"""What the catalogue knows of a model: pure data, readable without torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Family = Literal["encoder", "decoder", "vision", "recommender"]
+
+DECODER_MODES = ("forward", "prefill", "decode", "generate")
+ENCODER_MODES = ("embed", "classify")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Where a model's code is: a module, its configuration class, and one class for each mode."""
+
+    module: str
+    config: str
+    classes: Mapping[str, str]
+    """Class by mode, the default mode first."""
+    trains: str | None = None
+    """The mode whose class a training step uses; None: training is not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One model of the catalogue, at one size."""
+
+    name: str
+    family: Family
+    about: str
+    architecture: Architecture
+    config: Mapping[str, Any]
+    """Arguments of the configuration class, as the model's authors published them."""
+    mini: Mapping[str, Any] = field(default_factory=dict)
+    """What the small sibling has smaller."""
+    params: int | None = None
+    """The published number of parameters; small siblings have none."""
+    counted: str = ""
+    """What the number counts: heads, poolers, tied weights."""
+    source: str = ""
+    """Where it was published."""
+    seq: int | None = None
+    """Tokens per item unless asked otherwise."""
+    max_seq: int | None = None
+    image: int | None = None
+    """Side of the square input image, pixels."""
+    mini_seq: int | None = None
+    mini_image: int | None = None
+    mini_of: str | None = None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """What it can do, the default first."""
+        return tuple(self.architecture.classes)
+
+    def small(self) -> "ModelEntry":
+        """The `-mini` sibling: the same architecture with small dimensions."""
+        return replace(
+            self,
+            name=f"{self.name}-mini",
+            about=f"small sibling of {self.name}",
+            config={**self.config, **self.mini},
+            mini={},
+            params=None,
+            counted="",
+            source="",
+            seq=self.mini_seq,
+            max_seq=self.config_limit(),
+            image=self.mini_image,
+            mini_of=self.name,
+        )
+
+    def config_limit(self) -> int | None:
+        """The longest sequence the small sibling takes."""
+        return None if self.max_seq is None else min(self.max_seq, 512)

@@ -1,0 +1,130 @@
+"""Image classifiers. Figures: the model pages of torchvision, whose parameter counts these architectures share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.workloads.models.entry import Architecture, ModelEntry
+
+
+def _classifier(stem: str) -> Architecture:
+    return Architecture(
+        "transformers", f"{stem}Config", {"classify": f"{stem}ForImageClassification"}, trains="classify"
+    )
+
+
+RESNET = _classifier("ResNet")
+MOBILENET_V2 = _classifier("MobileNetV2")
+EFFICIENTNET = _classifier("EfficientNet")
+VIT = _classifier("ViT")
+
+_BASIC = {"layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
+_BOTTLENECK = {"layer_type": "bottleneck", "hidden_sizes": [256, 512, 1024, 2048]}
+_MINI_BASIC = {"hidden_sizes": [16, 32, 64, 128], "embedding_size": 16}
+_MINI_BOTTLENECK = {"hidden_sizes": [64, 128, 256, 512], "embedding_size": 16}
+
+
+def _image_model(
+    name: str,
+    architecture: Architecture,
+    config: Mapping[str, Any],
+    mini: Mapping[str, Any],
+    params: int,
+    about: str,
+    page: str,
+    *,
+    image: int = 224,
+    mini_image: int = 64,
+) -> ModelEntry:
+    return ModelEntry(
+        name=name,
+        family="vision",
+        about=about,
+        architecture=architecture,
+        config={**config, "num_labels": 1000},
+        mini={**mini, "num_labels": 100},
+        params=params,
+        counted="with the head for 1000 classes",
+        source=f"docs.pytorch.org/vision/stable/models/generated/torchvision.models.{page}.html",
+        image=image,
+        mini_image=mini_image,
+    )
+
+
+def _resnet(depth: int, blocks: list[int], params: int, mini_blocks: list[int]) -> ModelEntry:
+    basic = depth < 50
+    return _image_model(
+        f"resnet{depth}",
+        RESNET,
+        {**(_BASIC if basic else _BOTTLENECK), "depths": blocks},
+        {**(_MINI_BASIC if basic else _MINI_BOTTLENECK), "depths": mini_blocks},
+        params,
+        f"ResNet-{depth}, {'basic' if basic else 'bottleneck'} blocks, stride in the 3x3 convolution",
+        f"resnet{depth}",
+    )
+
+
+def _vit(size: str, patch: int, params: int) -> ModelEntry:
+    width, layers, heads = {"b": (768, 12, 12), "l": (1024, 24, 16)}[size]
+    config = {
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * width,
+        "patch_size": patch,
+        "image_size": 224,
+    }
+    mini = {
+        "hidden_size": 128,
+        "num_hidden_layers": 4 if size == "b" else 6,
+        "num_attention_heads": 4,
+        "intermediate_size": 512,
+        "patch_size": patch // 2,
+        "image_size": 64,
+    }
+    name = {"b": "base", "l": "large"}[size]
+    return _image_model(
+        f"vit-{size}-{patch}",
+        VIT,
+        config,
+        mini,
+        params,
+        f"Vision Transformer {name}, {patch}x{patch} patches",
+        f"vit_{size}_{patch}",
+    )
+
+
+VISION: tuple[ModelEntry, ...] = (
+    _resnet(18, [2, 2, 2, 2], 11_689_512, [2, 2, 2, 2]),
+    _resnet(34, [3, 4, 6, 3], 21_797_672, [2, 3, 3, 2]),
+    _resnet(50, [3, 4, 6, 3], 25_557_032, [2, 2, 2, 2]),
+    _resnet(101, [3, 4, 23, 3], 44_549_160, [2, 2, 4, 2]),
+    _resnet(152, [3, 8, 36, 3], 60_192_808, [2, 3, 5, 2]),
+    _image_model(
+        "mobilenet-v2",
+        MOBILENET_V2,
+        {"depth_multiplier": 1.0, "image_size": 224},
+        {"depth_multiplier": 0.35, "image_size": 64},
+        3_504_872,
+        "MobileNetV2, inverted residuals with depthwise convolutions",
+        "mobilenet_v2",
+    ),
+    _image_model(
+        "efficientnet-b0",
+        EFFICIENTNET,
+        {
+            "width_coefficient": 1.0,
+            "depth_coefficient": 1.0,
+            "hidden_dim": 1280,
+            "dropout_rate": 0.2,
+            "image_size": 224,
+        },
+        {"width_coefficient": 0.35, "hidden_dim": 320, "image_size": 64},
+        5_288_548,
+        "EfficientNet B0, inverted residuals with squeeze and excitation",
+        "efficientnet_b0",
+    ),
+    _vit("b", 16, 86_567_656),
+    _vit("b", 32, 88_224_232),
+    _vit("l", 16, 304_326_632),
+    _vit("l", 32, 306_535_400),
+)
