@@ -1,0 +1,22 @@
+"""Many tests at once: keep the chance of even one false alarm at the stated level."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cotenant.analyse.intervals import Floats
+
+
+def holm(p_values: Sequence[float]) -> Floats:
+    """Holm's adjusted p-values, in the order given: alarm where the adjusted value is at most the level.
+
+    Assumes nothing about how the tests depend on each other.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("p-values lie between 0 and 1")
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1)
+    return adjusted
