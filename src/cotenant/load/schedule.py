@@ -1,0 +1,90 @@
+"""Absolute arrival times of open loads: the same seed gives the same schedule, whatever the server does."""
+
+import csv
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.errors import CotenantError
+from cotenant.load.spec import Load
+from cotenant.records import Int64s
+
+NS = 1_000_000_000
+
+
+def arrivals_ns(load: Load, *, seed: int, stream: str, horizon_s: float) -> Int64s:
+    """Offsets from the start, in ns and in order, of all requests due before the horizon.
+
+    ``stream`` keeps tenants of one trial independent of each other, while the same tenant gets the same
+    arrivals alone and beside others (common random numbers: a difference is then not the luck of the draw).
+    """
+    if not load.open:
+        raise ValueError("a closed load has no schedule")
+    if load.kind == "trace":
+        return _from_trace(load, horizon_s)
+    if load.rate_rps is None:
+        raise ValueError(f"the rate of {load} has not been resolved")
+    random = np.random.default_rng([seed & 0xFFFF_FFFF_FFFF, zlib.crc32(stream.encode())])
+    expected = load.rate_rps * horizon_s
+    times = np.empty(0)
+    while times.size == 0 or times[-1] < horizon_s:
+        count = int(expected + 6 * np.sqrt(expected) * max(1.0, load.cv) + 16)
+        gaps = _gaps(load, random, count)
+        times = np.concatenate([times, (times[-1] if times.size else 0.0) + np.cumsum(gaps)])
+    return (times[times < horizon_s] * NS).astype(np.int64)
+
+
+def _gaps(load: Load, random: np.random.Generator, count: int) -> np.ndarray:
+    assert load.rate_rps is not None
+    mean = 1 / load.rate_rps
+    if load.kind == "poisson":
+        return random.exponential(mean, count)
+    shape = 1 / load.cv**2
+    return random.gamma(shape, mean / shape, count)
+
+
+def _from_trace(load: Load, horizon_s: float) -> Int64s:
+    assert load.path is not None
+    times = read_trace(Path(load.path))
+    times = times - times[0]
+    gap = times[-1] / (len(times) - 1)
+    if load.rate_rps is not None:
+        times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
+    period = times[-1] + gap  # a trace shorter than the trial starts again, one mean gap after its end
+    repeats = int(np.ceil(horizon_s / period))
+    times = (times[None, :] + period * np.arange(repeats)[:, None]).ravel()
+    return (times[times < horizon_s] * NS).astype(np.int64)
+
+
+def read_trace(path: Path) -> np.ndarray:
+    """Arrival times in seconds from a CSV: its `arrival_s` column, or its first one. Refuses anything doubtful."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise CotenantError(f"the trace {path} can't be read: {error}") from error
+    column = rows[0].index("arrival_s") if rows and "arrival_s" in rows[0] else 0
+    header = 1 if rows and not _is_number(rows[0][column]) else 0
+    times = []
+    for number, row in enumerate(rows[header:], start=header + 1):
+        if column >= len(row) or not _is_number(row[column]):
+            raise CotenantError(
+                f"the trace {path} has no arrival time in row {number}", hint="give one number of seconds per row"
+            )
+        times.append(float(row[column]))
+    result = np.asarray(times)
+    if result.size < 2 or not np.all(np.isfinite(result)) or np.any(np.diff(result) < 0) or result[-1] <= result[0]:
+        raise CotenantError(
+            f"the trace {path} needs at least two arrival times, in seconds, in order, not all the same",
+            hint="the column `arrival_s`, or else the first one, is read",
+        )
+    return result
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""From the outcomes of a trial's tenants to its records and its verdict. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.measure.checks import TrialFacts, failures, verdict
+from cotenant.measure.gather import (
+    SeatOutcome,
+    Timing,
+    facts_of,
+    in_window,
+    request_table,
+    stage_table,
+    tenant_row,
+)
+from cotenant.measure.own_use import OWN_CPU, share_of_window
+from cotenant.measure.sampler import Samples
+from cotenant.records import TrialRecords
+from cotenant.tenancy import Trial
+
+CPU_BUSY = "cpu_busy_s"
+CPU_STEAL = "cpu_steal_s"
+CLOCK = "frequency_mhz"
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Everything about a trial that is not one tenant's."""
+
+    run: str
+    session: int
+    device: str
+    simulated: bool
+    cores: int
+    started_utc: str
+    timing: Timing
+    samples: Samples
+    sharing_violations: tuple[str, ...]
+    control_violations: tuple[str, ...]
+
+
+def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:
+    """The trial's records, judged."""
+    timing = around.timing
+    stops = [stop for outcome in outcomes if (stop := outcome.stopped_ns) is not None]
+    complete_until = min(stops) if stops else None
+    counted = [
+        in_window(outcome.requests, timing, complete_until) if outcome.requests is not None else np.empty(0, bool)
+        for outcome in outcomes
+    ]
+    facts = [facts_of(outcome, mask) for outcome, mask in zip(outcomes, counted, strict=True)]
+    failed = failures(
+        TrialFacts(
+            tenants=tuple(facts),
+            sharing_violations=around.sharing_violations,
+            control_violations=around.control_violations,
+            foreign_share=_foreign_share(around),
+            steal_share=share_of_window(around.samples, CPU_STEAL, timing, around.cores),
+            clock_spread=_clock_spread(around),
+            sensors_lost=around.samples.lost,
+        )
+    )
+    return TrialRecords(
+        trial={
+            "run": around.run,
+            "trial": trial.number,
+            "block": trial.block,
+            "order": trial.order,
+            "session": around.session,
+            "mix": trial.mix,
+            "solo": trial.solo,
+            "device": around.device,
+            "simulated": around.simulated,
+            "sharing": str(trial.sharing),
+            "settings": json.dumps(dict(trial.settings), sort_keys=True, default=str),
+            "load": trial.load,
+            "seed": trial.seed,
+            "started_utc": around.started_utc,
+            "start_ns": timing.start_ns,
+            "window_start_ns": timing.window_start_ns,
+            "window_s": trial.window_s,
+            "verdict": verdict(failed),
+            "failed_checks": list(dict.fromkeys(failure.check.name for failure in failed)),
+            "reasons": [failure.reason for failure in failed],
+        },
+        tenants=tuple(tenant_row(outcome, fact) for outcome, fact in zip(outcomes, facts, strict=True)),
+        requests=request_table(outcomes, counted),
+        stages=stage_table(outcomes),
+        samples=around.samples.columns,
+    )
+
+
+def _foreign_share(around: Circumstances) -> float | None:
+    busy = share_of_window(around.samples, CPU_BUSY, around.timing, around.cores)
+    own = share_of_window(around.samples, OWN_CPU, around.timing, around.cores)
+    return None if busy is None or own is None else max(busy - own, 0.0)
+
+
+def _clock_spread(around: Circumstances) -> float | None:
+    t_ns, clock = around.samples.of(CLOCK)
+    clock = clock[(t_ns >= around.timing.window_start_ns) & (t_ns <= around.timing.window_end_ns)]
+    return float((clock.max() - clock.min()) / np.median(clock)) if clock.size >= 2 else None

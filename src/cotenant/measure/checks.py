@@ -1,0 +1,205 @@
+"""The checks behind every verdict: a closed set, each with what it means and what to do when it fails."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cotenant.records import Verdict
+
+FOREIGN_SHARE = 0.10
+STEAL_SHARE = 0.05
+CLOCK_SPREAD = 0.05
+FAILED_SHARE = 0.01
+LAG_FLOOR_NS = 1_000_000
+LAG_SHARE = 0.10
+REQUESTS_MIN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must hold for a trial's numbers to mean what they say."""
+
+    name: str
+    when_failed: Literal["unstable", "invalid"]
+    meaning: str
+    hint: str
+
+
+CHECKS: dict[str, Check] = {
+    check.name: check
+    for check in (
+        Check(
+            "tenants_alive",
+            "invalid",
+            "every tenant was built and served to the end: none crashed, hung or ran out of memory",
+            "run the tenant alone with `cotenant run`, or give it a smaller batch",
+        ),
+        Check(
+            "sharing_verified",
+            "invalid",
+            "the device was really shared as asked, read back from the system and not assumed",
+            "`cotenant doctor` lists the sharing modes that work here",
+        ),
+        Check(
+            "controls_applied",
+            "invalid",
+            "clocks and limits were really set as asked",
+            "`cotenant doctor` says which controls may be set here",
+        ),
+        Check(
+            "requests_succeed",
+            "invalid",
+            f"at most {FAILED_SHARE:.0%} of a tenant's requests raised an error",
+            'the first error is in the `error` column: cotenant sql "select tenant, error from tenants" RUN',
+        ),
+        Check(
+            "records_complete",
+            "invalid",
+            "the memory for request records sufficed to the end of the trial",
+            "shorten the window or enlarge the batch: requests came faster than the warm-up suggested",
+        ),
+        Check(
+            "enough_requests",
+            "unstable",
+            f"each tenant had at least {REQUESTS_MIN} requests in the window",
+            "lengthen the window: --set window=10s",
+        ),
+        Check(
+            "load_sustained",
+            "unstable",
+            "all requests due in the window were served: an open load did not exceed what the tenant could do",
+            "lower the rate, or read the result as overload",
+        ),
+        Check(
+            "on_schedule",
+            "unstable",
+            "requests that found the tenant idle were started when they were due",
+            "something else keeps this machine from waking up in time: see `cotenant doctor`",
+        ),
+        Check(
+            "steady",
+            "unstable",
+            "latency kept its level over the window (see `warmup` in the tenants table)",
+            "lengthen the lead: --set lead=2s",
+        ),
+        Check(
+            "quiet_machine",
+            "unstable",
+            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device",
+            "stop other work on this machine; `cotenant doctor` names it",
+        ),
+        Check(
+            "no_steal",
+            "unstable",
+            f"the hypervisor took away less than {STEAL_SHARE:.0%} of the device's time",
+            "use a dedicated machine, or more blocks",
+        ),
+        Check(
+            "clock_stable",
+            "unstable",
+            f"the clock varied by less than {CLOCK_SPREAD:.0%} over the window",
+            "fix the clock (governor or locked clocks), or compare within blocks only",
+        ),
+        Check(
+            "sensors_present",
+            "unstable",
+            "no sensor vanished or stuck during the trial",
+            "`cotenant doctor` lists the sensors and why one may be missing",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantFacts:
+    """What the checks need to know of one tenant in one trial."""
+
+    name: str
+    fate: str | None = None
+    """How its process ended before its time, or why it could not be built."""
+    served: int = 0
+    """Requests in the window that were served."""
+    failed: int = 0
+    """Requests in the window that raised."""
+    unfinished: int = 0
+    """Requests due in the window that were never done."""
+    error: str | None = None
+    overflowed: bool = False
+    idle_lag_p99_ns: float | None = None
+    median_latency_ns: float | None = None
+    warmup: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFacts:
+    """What the checks need to know of one trial. None: could not be observed, so nothing is claimed."""
+
+    tenants: tuple[TenantFacts, ...]
+    sharing_violations: tuple[str, ...] = ()
+    control_violations: tuple[str, ...] = ()
+    foreign_share: float | None = None
+    steal_share: float | None = None
+    clock_spread: float | None = None
+    sensors_lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A check that failed, and why."""
+
+    check: Check
+    reason: str
+
+
+def failures(facts: TrialFacts) -> tuple[Failure, ...]:
+    """Every failed check with one sentence, in the order of `CHECKS`."""
+    found: list[tuple[str, str]] = []
+    for tenant in facts.tenants:
+        found += _of_tenant(tenant)
+    found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
+    found += [("controls_applied", sentence) for sentence in facts.control_violations]
+    if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
+        found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
+    if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
+        found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
+    if facts.clock_spread is not None and facts.clock_spread >= CLOCK_SPREAD:
+        found.append(("clock_stable", f"the clock varied by {facts.clock_spread:.0%} over the window"))
+    found += [("sensors_present", sentence) for sentence in facts.sensors_lost]
+    rank = {name: position for position, name in enumerate(CHECKS)}
+    return tuple(Failure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))
+
+
+def verdict(failed: tuple[Failure, ...]) -> Verdict:
+    """The worst that any failed check says."""
+    if any(failure.check.when_failed == "invalid" for failure in failed):
+        return "invalid"
+    return "unstable" if failed else "valid"
+
+
+def _of_tenant(tenant: TenantFacts) -> list[tuple[str, str]]:
+    if tenant.fate is not None:
+        return [("tenants_alive", f"{tenant.name} {tenant.fate}")]
+    found: list[tuple[str, str]] = []
+    due = tenant.served + tenant.failed + tenant.unfinished
+    if tenant.failed > FAILED_SHARE * due:
+        found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
+    if tenant.overflowed:
+        found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))
+    if tenant.served < REQUESTS_MIN:
+        found.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))
+    if tenant.unfinished:
+        found.append(
+            (
+                "load_sustained",
+                f"{tenant.unfinished} of {due} requests due in the window to {tenant.name} were not served",
+            )
+        )
+    if tenant.idle_lag_p99_ns is not None and tenant.median_latency_ns is not None:
+        allowed = max(LAG_FLOOR_NS, LAG_SHARE * tenant.median_latency_ns)
+        if tenant.idle_lag_p99_ns > allowed:
+            late_ms = tenant.idle_lag_p99_ns / 1e6
+            found.append(
+                ("on_schedule", f"idle {tenant.name} started 1 % of its requests {late_ms:.1f} ms late or more")
+            )
+    if tenant.warmup not in {None, "flat"}:
+        found.append(("steady", f"the latency of {tenant.name} was not steady: {tenant.warmup}"))
+    return found

@@ -1,0 +1,207 @@
+"""From what tenants left in shared memory to the records of a trial. Pure: arrays in, tables out."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.warmup import classify
+from cotenant.measure.checks import TenantFacts
+from cotenant.measure.messages import SeatReady, SeatResult
+from cotenant.records import MISSING_NS, Columns, Int64s
+from cotenant.tenancy import Tenant
+from cotenant.workloads.protocol import Properties
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The trial's absolute times, on the monotonic clock."""
+
+    start_ns: int
+    window_start_ns: int
+    window_end_ns: int
+    deadline_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestColumns:
+    """One tenant's requests, as copied out of its arena: those recorded, then those due but never begun."""
+
+    intended: Int64s
+    started: Int64s
+    first: Int64s
+    done: Int64s
+    device: Int64s
+    ok: Int64s
+    slot_ends: Int64s
+    """Slots x recorded requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOutcome:
+    """One tenant's part in a trial, however it ended."""
+
+    tenant: Tenant
+    rate_rps: float | None
+    properties: Properties
+    ready: SeatReady | None
+    result: SeatResult | None
+    fate: str | None
+    """How it ended before its time."""
+    requests: RequestColumns | None
+
+    @property
+    def stopped_ns(self) -> int | None:
+        """When it stopped serving early, so that from then on the mix was not complete; None: it did not."""
+        early = self.fate is not None or (self.result is not None and self.result.stopped_early)
+        if not early or self.requests is None:
+            return None
+        done = self.requests.done[self.requests.done != MISSING_NS]
+        return int(done[-1]) if done.size else 0
+
+
+def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int) -> RequestColumns:
+    """Add the requests of an open load that were due before the window's end and never begun."""
+    served = recorded.intended.size
+    missed = schedule[served : int(np.searchsorted(schedule, window_end_ns))]
+    if not missed.size:
+        return recorded
+    nothing = np.full(missed.size, MISSING_NS, np.int64)
+    return RequestColumns(
+        intended=np.concatenate([recorded.intended, missed]),
+        started=np.concatenate([recorded.started, nothing]),
+        first=np.concatenate([recorded.first, nothing]),
+        done=np.concatenate([recorded.done, nothing]),
+        device=np.concatenate([recorded.device, nothing]),
+        ok=np.concatenate([recorded.ok, np.zeros(missed.size, np.int64)]),
+        slot_ends=recorded.slot_ends,
+    )
+
+
+def in_window(requests: RequestColumns, timing: Timing, complete_until_ns: int | None) -> np.ndarray:
+    """Due in the window, and done (or never done) while every tenant was active."""
+    due = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
+    return due if complete_until_ns is None else due & (requests.done <= complete_until_ns)
+
+
+def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> TenantFacts:
+    """What the checks have to know of this tenant."""
+    requests = outcome.requests
+    if requests is None or outcome.result is None:
+        return TenantFacts(outcome.tenant.name, fate=outcome.fate or "did not serve")
+    finished = requests.done != MISSING_NS
+    served = counted & (requests.ok == 1)
+    latency = (requests.done - requests.intended)[served]
+    return TenantFacts(
+        name=outcome.tenant.name,
+        fate=outcome.fate,
+        served=int(served.sum()),
+        failed=int((counted & finished & (requests.ok == 0)).sum()),
+        unfinished=int((counted & ~finished).sum()),
+        error=outcome.result.error,
+        overflowed=outcome.result.overflowed,
+        idle_lag_p99_ns=_idle_lag_p99(requests, counted) if outcome.tenant.load.open else None,
+        median_latency_ns=float(np.median(latency)) if latency.size else None,
+        # Latency under an open load moves with the queue, which is not the tenant's doing: service time is.
+        warmup=classify((requests.done - requests.started)[served]) if latency.size else None,
+    )
+
+
+def _idle_lag_p99(requests: RequestColumns, counted: np.ndarray) -> float | None:
+    """99th percentile of started - intended over requests that found the tenant idle: the pacer's own error."""
+    idle = counted.copy()
+    idle[1:] &= requests.done[:-1] < requests.intended[1:]
+    idle &= requests.started != MISSING_NS
+    lag = (requests.started - requests.intended)[idle]
+    return float(np.quantile(lag, 0.99)) if lag.size >= 10 else None
+
+
+def request_table(outcomes: Sequence[SeatOutcome], counted: Sequence[np.ndarray]) -> Columns:
+    """The `requests` table of all tenants of the trial."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for outcome, mask in zip(outcomes, counted, strict=True):
+        if outcome.requests is None:
+            continue
+        requests = outcome.requests
+        columns = {
+            "tenant": np.full(requests.intended.size, outcome.tenant.name),
+            "seq": np.arange(requests.intended.size, dtype=np.int64),
+            "intended_ns": requests.intended,
+            "started_ns": requests.started,
+            "first_ns": requests.first,
+            "done_ns": requests.done,
+            "device_ns": requests.device,
+            "in_window": mask,
+            "ok": requests.ok == 1,
+        }
+        for name, values in columns.items():
+            parts.setdefault(name, []).append(values)
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
+    """The `stages` table: each slot begins where the one before ended."""
+    parts: dict[str, list[np.ndarray]] = {}
+    for outcome in outcomes:
+        if outcome.requests is None or outcome.ready is None:
+            continue
+        ends = outcome.requests.slot_ends
+        begin = outcome.requests.started[: ends.shape[1]]
+        for slot, stage in enumerate(outcome.ready.slots):
+            columns = {
+                "tenant": np.full(begin.size, outcome.tenant.name),
+                "seq": np.arange(begin.size, dtype=np.int64),
+                "stage": np.full(begin.size, stage),
+                "start_ns": begin,
+                "duration_ns": ends[slot] - begin,
+            }
+            for name, values in columns.items():
+                parts.setdefault(name, []).append(values)
+            begin = ends[slot]
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def tenant_row(outcome: SeatOutcome, facts: TenantFacts) -> Mapping[str, Any]:
+    """The tenant's row of the `tenants` table."""
+    tenant, ready, result = outcome.tenant, outcome.ready, outcome.result
+    row: dict[str, Any] = {
+        "tenant": tenant.name,
+        "of": tenant.of,
+        "workload": tenant.workload.name,
+        "batch": tenant.workload.batch,
+        "seq": tenant.workload.seq,
+        "dtype": tenant.workload.dtype,
+        "load": str(tenant.load),
+        "rate_rps": outcome.rate_rps,
+        "slo_ms": tenant.slo.latency_ms if tenant.slo else None,
+        "slo_quantile": tenant.slo.quantile if tenant.slo else None,
+        "priority": tenant.priority,
+        "share": None if tenant.share is None else str(tenant.share),
+        "threads": tenant.threads,
+        "params": outcome.properties.params,
+        "flops_per_request": outcome.properties.flops,
+        "bytes_per_request": outcome.properties.bytes_moved,
+        "warmup": facts.warmup,
+        "error": outcome.fate or (result.error if result else None),
+    }
+    if ready is not None:
+        row |= {
+            "seq": ready.seq,
+            "dtype": ready.dtype,
+            "weights": ready.weights,
+            "facts": json.dumps(dict(ready.facts), default=str),
+            "pid": ready.pid,
+            "threads": ready.observed.get("threads", tenant.threads),
+            "observed": json.dumps(dict(ready.observed), default=str),
+        }
+    if result is not None:
+        row |= {
+            "observed": json.dumps(dict(result.observed), default=str),
+            "cpu_time_ns": result.cpu_time_ns,
+            "switches_voluntary": result.switches_voluntary,
+            "switches_forced": result.switches_forced,
+            "peak_memory_bytes": result.memory_bytes,
+        }
+    return row

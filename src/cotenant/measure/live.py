@@ -1,0 +1,163 @@
+"""Carries out trials on a real device: tenants are placed, started together, watched, and their records gathered."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from cotenant.devices.protocol import Device, SeatReport
+from cotenant.errors import TenantFailed
+from cotenant.measure.arena import Board, shared_memory_fd
+from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.common_start import serve_together
+from cotenant.measure.gather import SeatOutcome, Timing
+from cotenant.measure.hosts import HostProcess
+from cotenant.measure.own_use import OwnUseProbe
+from cotenant.measure.provenance import now_utc
+from cotenant.measure.residents import Placement, Residents
+from cotenant.measure.sampler import Sampler, Samples
+from cotenant.measure.seat_run import open_seats
+from cotenant.records import TrialRecords
+from cotenant.tenancy import Tenant, Trial
+from cotenant.workloads.protocol import Properties
+
+NS = 1_000_000_000
+START_DELAY_NS = 30_000_000
+"""Between the order and the common start: enough for every host to read it."""
+MEMORY_SHARE = 0.9
+"""Of the free memory, for tenants: the rest is for the page cache and the runner."""
+
+
+class LiveBench:
+    """A device with tenant processes on it."""
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        run: str,
+        properties: Callable[[Tenant], Properties],
+        memory_of: Callable[[Tenant], int],
+        warm_s: tuple[float, float],
+    ) -> None:
+        self._device, self._run, self._properties = device, run, properties
+        self._board_fd = shared_memory_fd("cotenant-board")
+        self._board = Board(self._board_fd)
+        self._probes = device.probes()
+        self._cores = len(device.lock_keys())
+        self._residents = Residents(
+            device.name,
+            board_fd=self._board_fd,
+            memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
+            memory_of=memory_of,
+            at_once=self._cores,
+            warm_s=warm_s,
+        )
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Start the tenants of these trials ahead of time. Raises TenantFailed if one can't be built."""
+        self._residents.prefetch(
+            [(self._device.arrange(trial.sharing, trial.tenants).hosts, trial.tenants) for trial in trials]
+        )
+
+    def refresh(self) -> None:
+        """End all tenants: the next trials get fresh processes."""
+        self._residents.clear()
+
+    def close(self) -> None:
+        """End all tenants and free what was held."""
+        self._residents.clear()
+        self._release()
+
+    def kill(self) -> None:
+        """The same at once, without goodbye."""
+        self._residents.kill()
+        self._release()
+
+    def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
+        """One trial, whatever happens to its tenants: a failure is recorded, never raised.
+
+        Args:
+            trial: What to do.
+            session: Which start of the run this is.
+            rates: What each of the study's tenants can do alone, requests per second; only needed for loads that
+                are given as a share of it.
+        """
+        started_utc = now_utc()
+        with (
+            self._device.apply(trial.settings) as control_violations,
+            self._device.arrange(trial.sharing, trial.tenants) as arrangement,
+        ):
+            violations: tuple[str, ...] = ()
+            try:
+                placements = self._residents.place(arrangement.hosts, trial.tenants)
+            except TenantFailed as failure:
+                outcomes, timing, samples = self._unserved(trial, failure)
+            else:
+                order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
+                outcomes, timing, samples = self._serve(trial, order, placements, rates)
+                violations = arrangement.verify(_reports(outcomes))
+        return assemble(
+            trial,
+            outcomes,
+            Circumstances(
+                run=self._run,
+                session=session,
+                device=self._device.name,
+                simulated=self._device.simulated,
+                cores=self._cores,
+                started_utc=started_utc,
+                timing=timing,
+                samples=samples,
+                sharing_violations=violations,
+                control_violations=control_violations,
+            ),
+        )
+
+    def _serve(
+        self, trial: Trial, order: Sequence[int], placements: Sequence[Placement], rates: Mapping[str, float]
+    ) -> tuple[list[SeatOutcome], Timing, Samples]:
+        found = [(place.host, seat) for place in placements for seat in place.seats]
+        places = [place for _, place in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+        timing = _timing(trial, places)
+        with open_seats(trial, places, timing, rates) as seats:
+            hosts = list(dict.fromkeys(seat.host for seat in seats))
+            with Sampler(self._device.name, [*self._probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
+                serve_together(seats, self._board, timing)
+            outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
+        for host in hosts:
+            if host.alive:
+                host.trim_log()
+            else:
+                self._residents.drop(host)
+        return outcomes, timing, sampler.samples()
+
+    def _unserved(self, trial: Trial, failure: TenantFailed) -> tuple[list[SeatOutcome], Timing, Samples]:
+        """The outcome of a trial whose mix never stood."""
+        now = time.monotonic_ns()
+        outcomes = [
+            SeatOutcome(tenant, None, self._properties(tenant), None, None, f"did not serve: {failure.message}", None)
+            for tenant in trial.tenants
+        ]
+        return outcomes, Timing(now, now, now + int(trial.window_s * 1e9), now), Samples({}, ())
+
+    def _release(self) -> None:
+        self._board.close()
+        os.close(self._board_fd)
+
+
+def _timing(trial: Trial, places: Sequence[tuple[HostProcess, int]]) -> Timing:
+    """When things happen: a common start, a lead together, the window, and time to finish what was due in it."""
+    slowest_s = max(host.ready.seats[seat].request_s for host, seat in places if host.ready)
+    patience_s = max(1.0, trial.window_s / 2) + 3 * slowest_s * len(places)
+    start = time.monotonic_ns() + START_DELAY_NS
+    window_start = start + int(trial.lead_s * NS)
+    window_end = window_start + int(trial.window_s * NS)
+    return Timing(start, window_start, window_end, window_end + int(patience_s * NS))
+
+
+def _reports(outcomes: Sequence[SeatOutcome]) -> list[SeatReport]:
+    return [
+        SeatReport(o.tenant.name, o.ready.pid, o.result.observed)
+        for o in outcomes
+        if o.ready is not None and o.result is not None
+    ]

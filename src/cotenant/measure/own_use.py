@@ -1,0 +1,44 @@
+"""How much CPU the study itself used: what is left of the machine's busy time was somebody else's."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.devices.protocol import SensorInfo
+from cotenant.measure.gather import Timing
+from cotenant.measure.sampler import Samples
+
+OWN_CPU = "own_cpu_s"
+
+
+class OwnUseProbe:
+    """CPU seconds of the runner and all tenant processes, with their children that have ended."""
+
+    def __init__(self, pids: Sequence[int], proc: Path = Path("/proc")) -> None:
+        self.sensors: tuple[SensorInfo, ...] = (
+            SensorInfo(OWN_CPU, "s", "/proc/PID/stat", 0.1, "counter, in steps of a clock tick (usually 10 ms)"),
+        )
+        self._paths = [proc / str(pid) / "stat" for pid in (os.getpid(), *pids)]
+        self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
+
+    def read(self) -> Sequence[float]:
+        """The sum; NaN once a process is gone, since the sum would jump."""
+        ticks = 0
+        for path in self._paths:
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:
+                return (float("nan"),)
+            ticks += sum(int(field) for field in fields[11:15])
+        return (ticks * self._tick_s,)
+
+
+def share_of_window(samples: Samples, sensor: str, timing: Timing, cores: int) -> float | None:
+    """Growth of a counter of CPU seconds over the window, as a share of the cores' time."""
+    t_ns, values = samples.of(sensor)
+    if t_ns.size < 2 or t_ns[-1] < timing.window_end_ns:
+        return None
+    start, end = np.interp([timing.window_start_ns, timing.window_end_ns], t_ns, values)
+    return float(end - start) / ((timing.window_end_ns - timing.window_start_ns) / 1e9 * cores)

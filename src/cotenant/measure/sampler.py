@@ -1,0 +1,98 @@
+"""Reads the device's sensors while a trial runs: in the runner's process, each no faster than it changes."""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from cotenant.devices.protocol import Probe
+from cotenant.records import Columns
+
+FASTEST_S = 0.05
+"""However fast a sensor changes: beyond this the reading costs more than it tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """All values read during one trial."""
+
+    columns: Columns
+    lost: tuple[str, ...]
+    """One sentence for each sensor that vanished."""
+
+    def of(self, sensor: str) -> tuple[np.ndarray, np.ndarray]:
+        """Times (ns) and values of one sensor."""
+        if not self.columns:
+            return np.empty(0, np.int64), np.empty(0)
+        mine = self.columns["sensor"] == sensor
+        return self.columns["t_ns"][mine], self.columns["value"][mine]
+
+
+class Sampler:
+    """A thread that sleeps between readings; use as a context manager around the trial."""
+
+    def __init__(self, device: str, probes: Sequence[Probe]) -> None:
+        self._device = device
+        self._probes = [(probe, max(FASTEST_S, min(s.period_s for s in probe.sensors))) for probe in probes]
+        self._rows: list[tuple[int, int, Sequence[float]]] = []
+        self._lost: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Read everything once, then go on reading in the background."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, after one last reading."""
+        self._stop.set()
+        self._thread.join()
+
+    def samples(self) -> Samples:
+        """What was read; call it after leaving."""
+        t, sensor, value, unit, source = [], [], [], [], []
+        for t_ns, index, values in self._rows:
+            for info, reading in zip(self._probes[index][0].sensors, values, strict=True):
+                if not math.isnan(reading):
+                    t.append(t_ns)
+                    sensor.append(info.name)
+                    value.append(reading)
+                    unit.append(info.unit)
+                    source.append(info.source)
+        if not t:
+            return Samples({}, tuple(self._lost))
+        columns = {
+            "t_ns": np.array(t, np.int64),
+            "device": np.full(len(t), self._device),
+            "sensor": np.array(sensor),
+            "value": np.array(value, np.float64),
+            "unit": np.array(unit),
+            "source": np.array(source),
+        }
+        return Samples(columns, tuple(self._lost))
+
+    def _run(self) -> None:
+        due = [0.0] * len(self._probes)
+        gone: set[int] = set()
+        while True:
+            last = self._stop.is_set()
+            now = time.monotonic()
+            for index, (probe, period_s) in enumerate(self._probes):
+                if index in gone or (now < due[index] and not last):
+                    continue
+                due[index] = now + period_s
+                try:
+                    self._rows.append((time.monotonic_ns(), index, probe.read()))
+                except OSError as error:
+                    gone.add(index)
+                    names = ", ".join(info.name for info in probe.sensors)
+                    self._lost.append(f"{names} vanished during the trial ({error})")
+            if last:
+                return
+            next_due = min((due[i] for i in range(len(due)) if i not in gone), default=now + 1)
+            self._stop.wait(max(next_due - time.monotonic(), 0.001))
