@@ -1,0 +1,54 @@
+"""Which file of a run is damaged: a sentence about one file instead of a database's complaint."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cotenant.errors import RunFolderError
+from cotenant.store import parquet
+from cotenant.store.folder import resume_command
+
+_MAGIC = b"PAR1"
+_SHORTEST = 12  # magic, length of the footer, magic
+
+
+def check_ends(files: Iterable[Path]) -> None:
+    """Raise RunFolderError for the first file that is missing, unreadable or cut off. Reads a few bytes of each."""
+    for file in files:
+        try:
+            with file.open("rb") as handle:
+                size = handle.seek(0, 2)
+                handle.seek(max(0, size - len(_MAGIC)))
+                ending = handle.read()
+        except FileNotFoundError:
+            raise damaged(file, "it is missing") from None
+        except OSError as error:
+            raise damaged(file, (error.strerror or str(error)).lower()) from None
+        if size < _SHORTEST or ending != _MAGIC:
+            raise damaged(file, "it is cut off or not Parquet")
+
+
+def find(files: Iterable[Path]) -> RunFolderError | None:
+    """Read every value of every file; an error about the first file that can't be read, if there is one."""
+    import duckdb
+
+    con = parquet.memory()
+    for file in files:
+        try:
+            con.execute("SELECT bit_xor(hash(t)) FROM read_parquet(?) AS t", [[literal(file)]]).fetchall()
+        except duckdb.Error as error:
+            return damaged(file, str(error).splitlines()[0])
+    return None
+
+
+def literal(file: Path) -> str:
+    """A path that DuckDB takes as it is: `*`, `?` and `[` in it are no patterns."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in str(file))
+
+
+def damaged(file: Path, how: str) -> RunFolderError:
+    """The error about one damaged file of a trial."""
+    trial = file.parent
+    return RunFolderError(
+        f"{file} is damaged: {how}.",
+        hint=f"Remove {trial} and measure that trial again: {resume_command(trial.parent.parent)}",
+    )

@@ -1,0 +1,75 @@
+"""A table of any number of runs as one file: CSV, JSON or Parquet."""
+
+import difflib
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from cotenant.errors import QueryError, RunFolderError
+from cotenant.records import TABLES
+from cotenant.store import parquet, views
+
+Format = Literal["csv", "json", "parquet"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_OPTIONS = {
+    "csv": "FORMAT csv, HEADER true",
+    "json": "FORMAT json, ARRAY true",
+    "parquet": "FORMAT parquet, COMPRESSION zstd",
+}
+
+
+def export(
+    runs: Sequence[Path],
+    table: str,
+    destination: Path | Literal["-"],
+    format: Format | None = None,  # noqa: A002  (the word of the command line)
+) -> None:
+    """Write a table of the runs to a file, or to the standard output if the destination is "-".
+
+    Without a format the file's suffix decides; the standard output gets CSV. A file appears only when it is whole.
+
+    Raises:
+        QueryError: There is no such table or format.
+        RunFolderError: A run can't be read, or the file can't be written.
+    """
+    import duckdb
+
+    if table not in TABLES:
+        close = difflib.get_close_matches(table, TABLES, n=1)
+        meant = f"Did you mean {close[0]}? " if close else ""
+        raise QueryError(f"There is no table {table!r}.", hint=f"{meant}Tables: {', '.join(TABLES)}")
+    chosen = _format(destination, format)
+    files = views.find_files(runs)
+    con = views.open_views(files)
+    target = None if destination == "-" else Path(destination)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
+            whole = Path(scratch, "export")
+            with views.damage_named(files):
+                con.execute(f"COPY (FROM {parquet.quoted(table)}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
+            if target is None:
+                with whole.open("rb") as source:
+                    shutil.copyfileobj(source, sys.stdout.buffer)
+            else:
+                whole.replace(target)
+    except BrokenPipeError:
+        raise  # the reader has seen enough; who owns the standard output decides what that means
+    except (OSError, duckdb.IOException) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise RunFolderError(
+            f"{destination} can't be written: {reason}.", hint="Choose another place; the runs are untouched."
+        ) from None
+    finally:
+        con.close()
+
+
+def _format(destination: Path | Literal["-"], asked: str | None) -> Format:
+    name = asked or ("csv" if destination == "-" else Path(destination).suffix.removeprefix(".").lower())
+    for known in FORMATS:
+        if name == known:
+            return known
+    raise QueryError(f"{name!r} is not a format to export to.", hint=f"Use one of {', '.join(FORMATS)}.")

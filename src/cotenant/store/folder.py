@@ -1,0 +1,178 @@
+"""A run on disk: trials are committed one by one, each in one atomic rename."""
+
+import errno
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from cotenant.errors import RunFolderError
+from cotenant.records import SCHEMA_VERSION, TrialRecords
+from cotenant.store import manifest as manifests
+from cotenant.store import naming, parquet
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from cotenant.store.export import Format
+
+TRIALS = "trials"
+PARTIAL = "partial"
+
+
+class RunFolder:
+    """A run's folder. `create` and `open` make one; nothing is written before `commit` or `update_manifest`."""
+
+    def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
+        self.path = path
+        self._manifest = dict(manifest)
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    @classmethod
+    def create(cls, path: Path, manifest: Mapping[str, Any]) -> Self:
+        """Start a run in a new or empty folder. Fills in ``schema_version`` and, if absent, the identity ``run``."""
+        with _explained(f"The run folder {path} can't be created", lambda _: "Choose a folder that you may write to."):
+            path.mkdir(parents=True, exist_ok=True)
+            # A run that was killed while it wrote its first manifest may start again.
+            if {entry.name for entry in path.iterdir()} - {manifests.UNFINISHED}:
+                holds = "already holds a run" if (path / manifests.NAME).exists() else "is not empty"
+                raise RunFolderError(
+                    f"{path} {holds}.",
+                    hint=f"Choose another folder, or go on with the run there: {resume_command(path)}",
+                )
+            complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), **manifest}
+            manifests.write(path, complete | {"schema_version": SCHEMA_VERSION})
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a run to read it. Raises RunFolderError if it is absent, foreign, corrupt, newer or forbidden."""
+        return cls(path, manifests.read(path))
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What was measured, where and with what."""
+        return self._manifest
+
+    @property
+    def run(self) -> str:
+        """The run's identity, unique over machines."""
+        return str(self._manifest["run"])
+
+    def resume(self) -> None:
+        """Take the run over: remove what a killed session left unfinished. Only for who holds the device's lock."""
+        with _explained(f"The run folder {self.path} can't be taken over", lambda _: "Check who owns it."):
+            if (self.path / PARTIAL).exists():
+                shutil.rmtree(self.path / PARTIAL)
+            (self.path / manifests.UNFINISHED).unlink(missing_ok=True)
+
+    def committed(self) -> frozenset[int]:
+        """The numbers of the trials that are on disk, each of them whole."""
+        try:
+            names = os.listdir(self.path / TRIALS)  # noqa: PTH208  (thousands of names: no Path for each)
+        except FileNotFoundError:
+            return frozenset()
+        except OSError as error:
+            raise RunFolderError(
+                f"{self.path / TRIALS} can't be read: {(error.strerror or str(error)).lower()}.",
+                hint="Check who owns the folder and its permissions.",
+            ) from None
+        return frozenset(int(name) for name in names if name.isdecimal())
+
+    def trial_path(self, trial: int) -> Path:
+        """The folder that holds a committed trial."""
+        if trial < 0:
+            raise ValueError(f"trials are numbered from 0, not {trial}")
+        return self.path / TRIALS / f"{trial:06d}"
+
+    def commit(self, records: TrialRecords) -> None:
+        """Add a trial. Afterwards it is on the disk; if this fails or is killed, the run is as it was before.
+
+        Raises:
+            RunFolderError: The trial is already there, or can't be written (disk full, quota, permission).
+        """
+        number = int(records.trial["trial"])
+        target = self.trial_path(number)
+        if target.exists():
+            raise RunFolderError(
+                f"Trial {number} is already in {self.path}.", hint=f"Go on after it: {resume_command(self.path)}"
+            )
+        with _explained(f"Trial {number} could not be written to {self.path}", self._all_safe):
+            unfinished = self.path / PARTIAL / target.name
+            try:
+                _remove(unfinished)
+                unfinished.mkdir(parents=True)
+                self._write(records, unfinished)
+                target.parent.mkdir(exist_ok=True)
+                unfinished.rename(target)
+            except BaseException:
+                _remove(unfinished)
+                raise
+            manifests.sync(target.parent)
+            manifests.sync(self.path)
+
+    def update_manifest(self, **changes: Any) -> None:
+        """Change entries of the manifest, in one step: a kill leaves the old one or the new one."""
+        changed = self._manifest | changes
+        with _explained(f"The manifest of {self.path} could not be written", self._all_safe):
+            manifests.write(self.path, changed)
+        # As a later reader will see it: tuples as lists, keys as text.
+        self._manifest = json.loads(json.dumps(changed))
+
+    def export(self, table: str, destination: "Path | Literal['-']", format: "Format | None" = None) -> None:  # noqa: A002  (the word of the command line)
+        """Write one table to a file, or to the standard output if the destination is "-"; see `export.export`."""
+        from cotenant.store import export
+
+        export.export([self.path], table, destination, format)
+
+    def _write(self, records: TrialRecords, folder: Path) -> None:
+        if self._connection is None:
+            self._connection = parquet.memory()
+        with parquet.loaded(self._connection, records, self.run) as tables:
+            for table in tables:
+                file = folder / f"{table}.parquet"
+                parquet.write(self._connection, table, file)
+                manifests.sync(file)
+        manifests.sync(folder)
+
+    def _all_safe(self, disk_full: bool) -> str:
+        step = "Free some space" if disk_full else "Mend that"
+        return f"All {len(self.committed())} earlier trials are safe. {step}, then go on: {resume_command(self.path)}"
+
+
+def resume_command(path: Path) -> str:
+    """What to type to go on with a run."""
+    return f"cotenant run --resume {shlex.quote(str(path))}"
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
+    """Turn a failed write into one sentence; the hint may depend on whether the disk is full."""
+    import duckdb
+
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        reason = _reason(error)
+        raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL)) from None
+
+
+_FULL = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words; DuckDB wraps them into its message."""
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    message = str(error)
+    known = (os.strerror(code) for code in errno.errorcode)
+    return next((words.lower() for words in known if words in message), message.splitlines()[0])

@@ -1,0 +1,183 @@
+"""From records to what analysis sees: one observation per tenant and trial.
+
+Definitions, the same for runs on disk and for a trial in memory (one query serves both):
+
+* *due*: the request's `in_window` is true. Whoever measures sets it for requests that were due in the window and
+  either done while every tenant was active, or failed, or never done.
+* *served*: due, `ok`, and done. ``n`` counts these; ``unfinished`` counts what was due and not served.
+* *latency*: done - intended of a served request. ``mean_latency_ns`` is NaN without one.
+* *throughput*: ``n`` over the time it took. Closed loads: from the first start to the last end of the due requests,
+  or to the end of the window if one of them never ended, since a tenant that hangs has not become faster. Open
+  loads: from the start of the window to its end, or to the last end if that is later. 0 if nothing was served.
+* *device time*: mean of ``device_ns`` over the served requests that have one.
+* *within the objective*: served with a latency of at most ``slo_ms``.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from cotenant.records import Int64s, TenantObservation, TrialRecords
+from cotenant.store import damage, parquet, views
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
+
+_OBSERVE = f"""
+counted AS (
+    SELECT run, trial, tenant,
+        count(*) FILTER ({_SERVED}) AS n,
+        count(*) AS due,
+        sum(done_ns - intended_ns) FILTER ({_SERVED}) AS latency_ns,
+        sum(device_ns) FILTER ({_SERVED}) AS device_ns,
+        count(device_ns) FILTER ({_SERVED}) AS device_n,
+        count(*) FILTER ({_SERVED} AND done_ns - intended_ns <= slo_ms * 1e6) AS slo_met,
+        min(started_ns) AS first_started_ns,
+        max(done_ns) AS last_done_ns,
+        count(*) FILTER (done_ns IS NULL) AS never_done
+    FROM requests JOIN (SELECT run, trial, tenant, slo_ms FROM tenants) USING (run, trial, tenant)
+    WHERE in_window
+    GROUP BY run, trial, tenant
+)
+SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
+    coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
+    slo_ms, slo_quantile, starts_with(coalesce(tenants.load, trials.load), 'closed'),
+    coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
+    first_started_ns, last_done_ns, never_done
+FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
+ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
+"""  # noqa: S608  (made of constants)
+
+_IN_MEMORY = """
+trials AS (FROM temp.trials),
+tenants AS (SELECT $run AS run, * FROM temp.tenants),
+requests AS (SELECT $run AS run, * FROM temp.requests),
+"""
+"""What the views over run folders add, for the tables of one trial."""
+
+_LATENCIES = f"""
+SELECT done_ns - intended_ns AS latency_ns FROM {{source}} WHERE tenant = ? AND in_window AND {_SERVED}
+"""  # noqa: S608  (made of constants, and of a path that is quoted where it is known)
+
+
+class _Counted(NamedTuple):
+    """A row of the query."""
+
+    run: str
+    trial: int
+    block: int
+    mix: str
+    sharing: str
+    settings: str
+    load: str
+    device: str
+    simulated: bool
+    solo: bool
+    tenant: str
+    of: str
+    verdict: Any
+    failed_checks: Sequence[str] | None
+    window_start_ns: int | None
+    window_s: float
+    slo_ms: float | None
+    slo_quantile: float | None
+    closed: bool
+    n: int
+    due: int
+    latency_ns: int | None
+    device_ns: int | None
+    device_n: int | None
+    slo_met: int | None
+    first_started_ns: int | None
+    last_done_ns: int | None
+    never_done: int | None
+
+
+def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservation]:
+    """Every tenant of every trial of the runs.
+
+    All trials of one cell (device, mix, sharing, settings, load, tenant) come one after another. With ``raw`` each
+    observation carries its latencies, read when it is its turn: no more than one trial is ever held.
+
+    Raises:
+        RunFolderError: A run can't be read.
+    """
+    files = views.find_files(runs)
+    con = views.open_views(files)
+    requests = {(run, int(file.parent.name)): file for run, of_run in files.items() for file in of_run["requests"]}
+    try:
+        with views.damage_named(files):
+            for row in map(_Counted._make, con.execute("WITH" + _OBSERVE).fetchall()):
+                if not raw:
+                    yield _observation(row, None)
+                elif row.n == 0:
+                    yield _observation(row, np.empty(0, np.int64))
+                else:
+                    file = damage.literal(requests[row.run, row.trial])
+                    yield _observation(row, _latencies(con, f"read_parquet([{parquet.text(file)}])", row.tenant))
+    finally:
+        con.close()
+
+
+def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
+    """The same for a trial that is still in memory, in the order of its tenants' names."""
+    con = parquet.memory()
+    try:
+        with parquet.loaded(con, records, run):
+            found = con.execute("WITH" + _IN_MEMORY + _OBSERVE, {"run": run}).fetchall()
+            rows = [_Counted._make(row) for row in found]
+            return tuple(
+                _observation(row, _latencies(con, "temp.requests", row.tenant) if raw else None) for row in rows
+            )
+    finally:
+        con.close()
+
+
+def _latencies(con: "duckdb.DuckDBPyConnection", source: str, tenant: str) -> Int64s:
+    found = con.execute(_LATENCIES.format(source=source), [tenant]).fetchnumpy()["latency_ns"]
+    return cast("Int64s", np.ma.getdata(found).astype(np.int64, copy=False))
+
+
+def _observation(row: _Counted, latency_ns: Int64s | None) -> TenantObservation:
+    return TenantObservation(
+        run=row.run,
+        trial=row.trial,
+        block=row.block,
+        mix=row.mix,
+        sharing=row.sharing,
+        settings=row.settings,
+        load=row.load,
+        device=row.device,
+        simulated=row.simulated,
+        solo=row.solo,
+        tenant=row.tenant,
+        of=row.of,
+        verdict=row.verdict,
+        failed_checks=tuple(row.failed_checks or ()),
+        n=row.n,
+        unfinished=row.due - row.n,
+        throughput_rps=_throughput(row),
+        mean_latency_ns=int(row.latency_ns) / row.n if row.latency_ns is not None else math.nan,
+        window_s=row.window_s,
+        mean_device_ns=int(row.device_ns) / row.device_n if row.device_ns is not None and row.device_n else None,
+        slo_ms=row.slo_ms,
+        slo_quantile=row.slo_quantile,
+        slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        latency_ns=latency_ns,
+    )
+
+
+def _throughput(row: _Counted) -> float:
+    if row.n == 0 or row.last_done_ns is None or row.first_started_ns is None:
+        return 0.0
+    begin, end = row.first_started_ns, row.last_done_ns
+    if row.window_start_ns is not None and (row.never_done or not row.closed):
+        end = max(end, row.window_start_ns + round(row.window_s * 1e9))
+    if row.window_start_ns is not None and not row.closed:
+        begin = row.window_start_ns
+    return row.n / (end - begin) * 1e9 if end > begin else math.nan

@@ -1,0 +1,124 @@
+"""Questions to the records in SQL: one SELECT, over the runs' files and nothing else."""
+
+import difflib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import QueryError
+from cotenant.records import TABLES
+from cotenant.store import views
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_ROWS = 1_000_000
+"""More rows than this are no answer that anybody reads; exporting a table has no such limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An answer: names of columns, and rows in their order."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def sql(query: str, runs: Sequence[Path]) -> Table:
+    """Answer one SELECT over the views of `views.connect`.
+
+    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory and give
+    `MOST_ROWS` rows.
+
+    Raises:
+        QueryError: The query is wrong, asks for more than reading, or needs too much memory.
+        RunFolderError: A run can't be read.
+    """
+    import duckdb
+
+    files = views.find_files(runs)
+    con = views.open_views(files)
+    con.execute("SET errors_as_json = true")
+    views.lock(con, files)
+    try:
+        with views.damage_named(files):
+            answer = con.execute(_only_select(con, query))
+            columns = tuple(column[0] for column in answer.description)
+            rows = answer.fetchmany(MOST_ROWS + 1)
+    except duckdb.Error as error:
+        raise _explained(query, error) from None
+    finally:
+        con.close()
+    if len(rows) > MOST_ROWS:
+        raise QueryError(
+            f"The query gives more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."
+        )
+    return Table(columns, tuple(rows))
+
+
+def _only_select(con: "duckdb.DuckDBPyConnection", query: str) -> Any:
+    import duckdb
+
+    statements = con.extract_statements(query)
+    if len(statements) != 1:
+        count = "no" if not statements else str(len(statements))
+        raise QueryError(f"Expected one SELECT, found {count} statements.", hint=_what_there_is())
+    kind = statements[0].type
+    if kind != duckdb.StatementType.SELECT:
+        raise QueryError(
+            f"Runs are only read: {kind.name} is not allowed, SELECT is.", hint="To get a table as a file, export it."
+        )
+    return statements[0]
+
+
+def _explained(query: str, error: Exception) -> QueryError:
+    import duckdb
+
+    details = _details(error)
+    said = str(details.get("exception_message", "")).splitlines()[0].rstrip(".!")
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryError(
+            f"The query needs more than {views.MEMORY_LIMIT} of memory.", hint="Select fewer columns or rows, or group."
+        )
+    if isinstance(error, duckdb.PermissionException):
+        said, hint = "Only the runs' own tables can be read", _what_there_is()
+    else:
+        hint = _suggestion(details)
+    return QueryError(f"{said}{_where(query, details)}.", hint=hint)
+
+
+def _details(error: Exception) -> dict[str, Any]:
+    message = str(error)
+    try:
+        details = json.loads(message[message.index("{") :])
+    except ValueError:
+        return {"exception_message": message}
+    return details if isinstance(details, dict) else {"exception_message": message}
+
+
+def _where(query: str, details: dict[str, Any]) -> str:
+    position = str(details.get("position", ""))
+    if not position.isdecimal():
+        return ""
+    before = query.encode()[: int(position)].decode(errors="ignore")
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return f" (line {line}, column {column})"
+
+
+def _suggestion(details: dict[str, Any]) -> str:
+    missing = details.get("name")
+    if details.get("type", "Table") != "Table" or not isinstance(missing, str):
+        return _what_there_is()
+    columns = {column.name for table in TABLES for column in views.view_columns(table)}
+    known = TABLES.keys() if details.get("type") == "Table" else columns
+    close = difflib.get_close_matches(missing, sorted(known), n=1)
+    if close and close[0] in columns and details.get("type") != "Table":
+        homes = [table for table in TABLES if any(column.name == close[0] for column in views.view_columns(table))]
+        return f"Did you mean {close[0]} (in {', '.join(homes)})? {_what_there_is()}"
+    return f"Did you mean {close[0]}? {_what_there_is()}" if close else _what_there_is()
+
+
+def _what_there_is() -> str:
+    return f"Tables: {', '.join(TABLES)}. For the columns of one: DESCRIBE requests"

@@ -1,0 +1,122 @@
+"""Any number of runs as one database: a view for each table, with the run's identity in every row."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import RunFolderError
+from cotenant.records import TABLES, Column
+from cotenant.store import damage, parquet
+from cotenant.store.folder import RunFolder
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY_LIMIT = "768MiB"
+"""The most memory a question to the records may take; there is no spilling to disk."""
+
+Files = Mapping[str, Mapping[str, Sequence[Path]]]
+"""Run -> table -> the Parquet files of its trials."""
+
+
+def view_columns(table: str) -> tuple[Column, ...]:
+    """The columns of a view: those of the table, and in front of them the run."""
+    run = TABLES["trials"][0]
+    return (run, *(column for column in TABLES[table] if column.name != run.name))
+
+
+def connect(runs: Sequence[Path]) -> "duckdb.DuckDBPyConnection":
+    """A DuckDB with the views `trials, tenants, requests, stages, samples, kernels` over the runs.
+
+    It can read the runs' files and nothing else: no other files, no network, and its settings are locked.
+
+    Raises:
+        RunFolderError: A folder is no run or is damaged, or two folders hold the same run.
+    """
+    files = find_files(runs)
+    con = open_views(files)
+    lock(con, files)
+    return con
+
+
+def find_files(runs: Sequence[Path]) -> Files:
+    """Every Parquet file of the runs; each run once, however often its folder is named."""
+    found: dict[str, Mapping[str, Sequence[Path]]] = {}
+    homes: dict[str, Path] = {}
+    for path in dict.fromkeys(run.resolve() for run in runs):
+        folder = RunFolder.open(path)
+        if folder.run in homes:
+            raise RunFolderError(
+                f"{homes[folder.run]} and {path} are the same run ({folder.run}).",
+                hint="Name one of them: counted twice, every interval would come out too narrow.",
+            )
+        homes[folder.run] = path
+        found[folder.run] = _files_of(folder)
+        damage.check_ends(file for files in found[folder.run].values() for file in files)
+    return found
+
+
+def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
+    found: dict[str, list[Path]] = {table: [] for table in TABLES}
+    for number in sorted(folder.committed()):
+        trial = folder.trial_path(number)
+        present = {entry.name for entry in trial.iterdir()}
+        for table, files in found.items():
+            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            if table == "trials" or f"{table}.parquet" in present:
+                files.append(trial / f"{table}.parquet")
+    return found
+
+
+def open_views(files: Files) -> "duckdb.DuckDBPyConnection":
+    """An in-memory database with the views, not locked yet."""
+    con = parquet.memory(memory_limit=MEMORY_LIMIT)
+    with damage_named(files):
+        for table in TABLES:
+            parts = [_part(run, table, of_run[table]) for run, of_run in files.items() if of_run[table]]
+            con.execute(f"CREATE VIEW {parquet.quoted(table)} AS {' UNION ALL '.join(parts) or _empty(table)}")
+    return con
+
+
+def _part(run: str, table: str, files: Sequence[Path]) -> str:
+    columns = ", ".join(parquet.quoted(column.name) for column in view_columns(table) if column.name != "run")
+    listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
+    return f"SELECT {parquet.text(run)} AS run, {columns} FROM read_parquet([{listed}])"  # noqa: S608  (quoted)
+
+
+def _empty(table: str) -> str:
+    nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {parquet.quoted(column.name)}" for column in view_columns(table))
+    return f"SELECT {nulls} WHERE false"
+
+
+def lock(con: "duckdb.DuckDBPyConnection", files: Files) -> None:
+    """From now on the connection reads the given files and nothing else, and that can't be changed."""
+    paths = [file for of_run in files.values() for of_table in of_run.values() for file in of_table]
+    con.execute("SET allowed_paths = ?", [[*map(str, paths), *map(damage.literal, paths)]])
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
+
+
+@contextmanager
+def damage_named(files: Files) -> Iterator[None]:
+    """Turn a database error that a damaged file caused into a RunFolderError that names the file."""
+    import duckdb
+
+    about_the_query = (
+        duckdb.BinderException,
+        duckdb.CatalogException,
+        duckdb.ConversionException,
+        duckdb.OutOfMemoryException,
+        duckdb.ParserException,
+        duckdb.PermissionException,
+    )
+    try:
+        yield
+    except about_the_query:
+        raise
+    except duckdb.Error:
+        named = damage.find(file for of_run in files.values() for of_table in of_run.values() for file in of_table)
+        if named is None:
+            raise
+        raise named from None
