@@ -1,0 +1,33 @@
+"""Rows under column names."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.report.literal import literal
+from cotenant.report.numbers import NOTHING
+
+
+def listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """A plain table: numbers to the right, everything as it is."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for index, name in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float | None) for row in rows)
+        table.add_column(Text(literal(name)), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: Any) -> Text:
+    match value:
+        case None:
+            return Text(NOTHING, "dim")
+        case float():
+            return Text(f"{value:.6g}")
+        case list() | tuple():
+            return Text(literal(", ".join(str(item) for item in value)))
+    return Text(literal(str(value)))
