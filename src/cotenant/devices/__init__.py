@@ -1,1 +1,5 @@
 """Where it runs: sensors, controls and sharing modes of each kind of device."""
+
+from cotenant.devices.catalogue import DeviceInfo, find_device, list_devices
+
+__all__ = ["DeviceInfo", "find_device", "list_devices"]

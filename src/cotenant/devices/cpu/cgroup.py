@@ -1,0 +1,73 @@
+"""What a container or a batch system grants this process: CPU time and memory, of control groups v1 and v2."""
+
+from collections.abc import Iterator
+
+from cotenant.devices.tree import Tree
+
+_NO_LIMIT_BYTES = 1 << 60
+"""Version 1 writes "no limit" as a number of this order."""
+
+
+def quota_cores(tree: Tree) -> float | None:
+    """CPU seconds per second that may be used; None: as many as there are cores."""
+    quotas = [quota for folder in _folders(tree, "cpu") if (quota := _quota(tree, folder)) is not None]
+    return min(quotas, default=None)
+
+
+def quota_statistics(tree: Tree) -> str | None:
+    """The file that counts how long the innermost quota kept us waiting; None without a quota."""
+    for folder in _folders(tree, "cpu"):
+        if _quota(tree, folder) is not None:
+            return f"{folder}/cpu.stat"
+    return None
+
+
+def free_memory_bytes(tree: Tree) -> int | None:
+    """Memory that can still be had under the tightest limit; None: no limit."""
+    left = []
+    for folder in _folders(tree, "memory"):
+        limit = _first_number(tree, folder, "memory.max", "memory.limit_in_bytes")
+        used = _first_number(tree, folder, "memory.current", "memory.usage_in_bytes")
+        if limit is None or used is None or limit >= _NO_LIMIT_BYTES:
+            continue
+        left.append(max(0, int(limit - used + _reclaimable(tree, folder))))
+    return min(left, default=None)
+
+
+def _folders(tree: Tree, controller: str) -> Iterator[str]:
+    """Folders that limit us, innermost first. Inside a container the path may be the host's: then only `/` exists."""
+    for line in (tree.text("/proc/self/cgroup") or "").splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        mounts = (
+            (f"/sys/fs/cgroup/{controllers}", f"/sys/fs/cgroup/{controller}") if controllers else ("/sys/fs/cgroup",)
+        )
+        mount = next((mount for mount in mounts if tree.path(mount).is_dir()), None)
+        if mount is None:
+            continue
+        parts = [part for part in path.split("/") if part and part != ".."]
+        for depth in range(len(parts), -1, -1):
+            yield "/".join([mount, *parts[:depth]])
+
+
+def _quota(tree: Tree, folder: str) -> float | None:
+    if text := tree.text(f"{folder}/cpu.max"):
+        quota, _, period = text.partition(" ")
+        return None if quota == "max" or not period else float(quota) / float(period)
+    quota_us = tree.number(f"{folder}/cpu.cfs_quota_us")
+    period_us = tree.number(f"{folder}/cpu.cfs_period_us")
+    return quota_us / period_us if quota_us and period_us and quota_us > 0 else None
+
+
+def _first_number(tree: Tree, folder: str, *names: str) -> float | None:
+    return next((value for name in names if (value := tree.number(f"{folder}/{name}")) is not None), None)
+
+
+def _reclaimable(tree: Tree, folder: str) -> float:
+    """Cached file pages count as used, yet they go as soon as somebody needs memory."""
+    for line in (tree.text(f"{folder}/memory.stat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name in {"inactive_file", "total_inactive_file"}:
+            return float(value)
+    return 0.0

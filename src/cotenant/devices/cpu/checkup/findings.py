@@ -1,0 +1,38 @@
+"""All questions, in the order in which they are answered."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cotenant.devices.cpu.checkup import limits, load, software
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.protocol import Finding
+from cotenant.devices.tree import Tree
+
+_CHECKS: tuple[Callable[[Tree, Cores], Finding | None], ...] = (
+    limits.cores,
+    limits.hyper_threads,
+    limits.quota,
+    limits.virtual_machine,
+    limits.governor,
+    limits.boost,
+    limits.huge_pages,
+    limits.memory,
+    limits.swap,
+    limits.energy_sensor,
+    limits.hardware_counters,
+)
+
+
+def checkup(tree: Tree, cores: Cores) -> tuple[Finding, ...]:
+    """The findings, with measurements of about half a second in all."""
+    found = [check(tree, cores) for check in _CHECKS]
+    found += load.over_a_moment(tree, cores)
+    found += [
+        load.load_average(tree, cores),
+        load.sleep_overshoot(),
+        software.torch_build(cores),
+        software.thread_environment(),
+        software.python_version(),
+        software.disk_space(Path.cwd()),
+    ]
+    return tuple(finding for finding in found if finding is not None)

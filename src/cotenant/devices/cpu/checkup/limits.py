@@ -1,0 +1,146 @@
+"""What the machine is and allows: cores, quota, clocks, memory, permissions."""
+
+from cotenant.devices.cpu import cgroup, machine
+from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, physical_cores
+from cotenant.devices.cpu.sensors.energy import find_packages
+from cotenant.devices.cpu.sensors.perf import why_not
+from cotenant.devices.protocol import Finding
+from cotenant.devices.tree import Tree
+
+_MIB = 1 << 20
+_GIB = 1 << 30
+
+
+def cores(tree: Tree, cores: Cores) -> Finding:
+    """How many cores there are to share."""
+    which = f"core{'s'[: len(cores) > 1]} {format_cores(cores)} of {machine.model_name(tree)}"
+    if len(cores) == 1:
+        return Finding("cores", "note", f"{which}: tenants can't have cores of their own, `pinned` is not available")
+    return Finding("cores", "ok", which)
+
+
+def hyper_threads(tree: Tree, cores: Cores) -> Finding | None:
+    """Cores that are halves of the same physical core."""
+    shared = [group for group in physical_cores(tree, cores) if len(group) > 1]
+    if not shared:
+        return None
+    text = f"{len(shared)} physical cores show two or more threads each; they compete for the same units"
+    return Finding("hyper-threads", "note", text, "echo off | sudo tee /sys/devices/system/cpu/smt/control")
+
+
+def quota(tree: Tree, cores: Cores) -> Finding:
+    """A container's limit on CPU time."""
+    limit = cgroup.quota_cores(tree)
+    if limit is None:
+        return Finding("CPU quota", "ok", "none")
+    if limit < len(cores):
+        text = f"the container may use {limit:g} cores of time, the device has {len(cores)}: tenants will be stopped"
+        most = format_cores(cores[: max(1, int(limit))])
+        return Finding("CPU quota", "warning", text, f"raise the quota, or use cpu:{most}")
+    left_out = len(allowed_cores()) - len(cores)
+    text = f"{limit:g} cores of time" + (f"; {left_out} of the cores are left out to stay below it" if left_out else "")
+    return Finding("CPU quota", "note" if left_out > 0 else "ok", text)
+
+
+def virtual_machine(tree: Tree, _: Cores) -> Finding:
+    """Whether a hypervisor stands between us and the cores."""
+    if machine.is_virtual(tree):
+        text = (
+            "this is a virtual machine: neighbours, clocks and heat can't be seen, and cores may be shared with others"
+        )
+        return Finding("virtual machine", "note", text)
+    return Finding("virtual machine", "ok", "none: this is the real machine")
+
+
+def governor(tree: Tree, cores: Cores) -> Finding:
+    """Whether the clock waits for load before it rises."""
+    found = machine.governors(tree, cores)
+    if not found:
+        return Finding("governor", "note", "the frequency can't be seen or set here")
+    if found == ("performance",):
+        return Finding("governor", "ok", "performance")
+    fix = "sudo cpupower frequency-set -g performance"
+    return Finding(
+        "governor", "warning", f"{', '.join(found)}: the clock follows the load, so a light tenant looks slow", fix
+    )
+
+
+def boost(tree: Tree, _: Cores) -> Finding | None:
+    """Whether the clock depends on how many cores are busy."""
+    state = machine.boost(tree)
+    if state is None:
+        return None
+    if not state:
+        return Finding("boost", "ok", "off")
+    text = "on: one busy core may run faster than several, which counts as slowdown when tenants share"
+    return Finding("boost", "note", text, "add `boost: off` to the study's settings (needs root)")
+
+
+def huge_pages(tree: Tree, _: Cores) -> Finding | None:
+    """Transparent huge pages, which move memory about in the background."""
+    text = tree.text("/sys/kernel/mm/transparent_hugepage/enabled")
+    if text is None or "[" not in text:
+        return None
+    chosen = text.split("[", 1)[1].split("]", 1)[0]
+    if chosen == "always":
+        fix = "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"
+        return Finding("huge pages", "note", "always: the kernel may merge pages at any time during a trial", fix)
+    return Finding("huge pages", "ok", chosen)
+
+
+def memory(tree: Tree, _: Cores) -> Finding:
+    """Whether there is memory for tenants."""
+    available = machine.memory_bytes(tree, "MemAvailable") or 0
+    granted = cgroup.free_memory_bytes(tree)
+    free = available if granted is None else min(available, granted)
+    whose = "" if granted is None or granted > available else " within the container's limit"
+    text = f"{free / _GIB:.1f} GiB free{whose}"
+    if free < 512 * _MIB:
+        return Finding("memory", "problem", f"{text}: a tenant with torch needs about 0.5 GiB", "stop other processes")
+    return Finding("memory", "ok" if free >= 2 * _GIB else "warning", text)
+
+
+def swap(tree: Tree, _: Cores) -> Finding | None:
+    """Whether memory may have moved to disk."""
+    total, free = (machine.memory_bytes(tree, name) for name in ("SwapTotal", "SwapFree"))
+    if not total or free is None:
+        return Finding("swap", "ok", "none")
+    used = total - free
+    if used > 64 * _MIB:
+        return Finding(
+            "swap",
+            "warning",
+            f"{used / _GIB:.1f} GiB swapped out: pages may come back during a trial",
+            "sudo swapoff -a",
+        )
+    return Finding("swap", "ok", f"{total / _GIB:.1f} GiB, unused")
+
+
+def energy_sensor(tree: Tree, _: Cores) -> Finding:
+    """Whether energy can be measured."""
+    packages = find_packages(tree)
+    if packages.denied:
+        fix = f"sudo chmod a+r {' '.join(packages.denied)}"
+        return Finding(
+            "energy sensor", "note", "RAPL is there, but only root may read it: runs are without energy", fix
+        )
+    if packages.readable:
+        return Finding(
+            "energy sensor", "ok", f"RAPL, {len(packages.readable)} package{'s'[: len(packages.readable) > 1]}"
+        )
+    return Finding("energy sensor", "note", "none: runs are without energy")
+
+
+def hardware_counters(tree: Tree, cores: Cores) -> Finding:
+    """Whether instructions and cache misses can be counted."""
+    reason = why_not(cores)
+    if reason is None:
+        return Finding("hardware counters", "ok", "perf counts on these cores")
+    fix = None
+    if "may not" in reason:
+        level = tree.text("/proc/sys/kernel/perf_event_paranoid")
+        reason += f" (perf_event_paranoid is {level})"
+        fix = "sudo sysctl kernel.perf_event_paranoid=0"
+    elif "not installed" in reason:
+        fix = "install your distribution's perf (linux-tools, perf)"
+    return Finding("hardware counters", "note", f"{reason}: runs are without them", fix)

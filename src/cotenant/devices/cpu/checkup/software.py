@@ -1,0 +1,48 @@
+"""What the measurement runs on: torch, threads, Python, disk."""
+
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.cpu.machine import version_of
+from cotenant.devices.cpu.sharing import thread_environment as _thread_environment
+from cotenant.devices.protocol import Finding
+
+_MIB = 1 << 20
+_GIB = 1 << 30
+
+
+def torch_build(cores: Cores) -> Finding:
+    """Whether torch is there; it is not imported, which would take a second."""
+    version = version_of("torch")
+    if version is None:
+        fix = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+        return Finding("torch", "problem", "torch is not installed: models can't be built", fix)
+    return Finding("torch", "ok", f"{version}; tenants get {len(cores)} threads each unless they say otherwise")
+
+
+def thread_environment() -> Finding | None:
+    """Settings of the user's that tenants will not see."""
+    inherited = [f"{name}={os.environ[name]}" for name in _thread_environment(1) if name in os.environ]
+    if not inherited:
+        return None
+    text = f"{', '.join(inherited)}: tenants get their own values from the sharing"
+    return Finding("thread variables", "note", text, "set `threads` of a tenant in the study instead")
+
+
+def python_version() -> Finding:
+    """Which Python."""
+    return Finding("Python", "ok", f"{platform.python_implementation()} {platform.python_version()}")
+
+
+def disk_space(folder: Path) -> Finding:
+    """Whether records can be written here."""
+    free = shutil.disk_usage(folder).free
+    text = f"{free / _GIB:.1f} GiB free in {folder}"
+    if not os.access(folder, os.W_OK):
+        return Finding("disk", "problem", f"{folder} can't be written", "change to a folder of yours")
+    if free < 100 * _MIB:
+        return Finding("disk", "problem", f"{text}: records of a run may not fit", "free some space")
+    return Finding("disk", "ok" if free >= _GIB else "warning", text)

@@ -1,0 +1,95 @@
+"""The controls of a CPU: frequency governor and boost, where this user may write them; put back afterwards."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+
+_GOVERNOR = "/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
+_BOOST = "/sys/devices/system/cpu/cpufreq/boost"
+_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
+
+
+@contextmanager
+def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Set the controls and give a sentence for each that did not take; put all back on every way out.
+
+    Args:
+        tree: Where the controls lie.
+        cores: The device's cores.
+        settings: `governor: performance`, `boost: off`; empty: nothing is touched.
+
+    Raises:
+        DeviceError: A control is unknown, isn't there, or may not be written.
+    """
+    writes = [write for key, value in settings.items() for write in _writes(tree, cores, key, value)]
+    with ExitStack() as restore:
+        for key, path, wanted in writes:
+            before = tree.text(path)
+            if before is not None and before != wanted:
+                restore.callback(_put_back, tree, path, before)
+            _write(tree, key, path, wanted)
+        yield tuple(
+            f"{key} reads {got!r} after {wanted!r} was written to {path}"
+            for key, path, wanted in writes
+            if (got := tree.text(path)) != wanted
+        )
+
+
+def _writes(tree: Tree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
+    """Which file gets which text, for one setting."""
+    makers: dict[str, Callable[[Tree, Cores, Any], list[tuple[str, str, str]]]] = {
+        "governor": _governor,
+        "boost": _boost,
+    }
+    if key not in makers:
+        near = difflib.get_close_matches(key, makers, n=1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        raise DeviceError(f"a CPU has no control {key!r}", hint=f"{meant}there are {' and '.join(makers)}")
+    return makers[key](tree, cores, value)
+
+
+def _governor(tree: Tree, cores: Cores, value: Any) -> list[tuple[str, str, str]]:
+    paths = [_GOVERNOR.format(core=core) for core in cores]
+    if any(tree.text(path) is None for path in paths):
+        raise _absent("governor", "there is no frequency driver, as is usual in virtual machines")
+    offered = (tree.text(paths[0].replace("scaling_governor", "scaling_available_governors")) or "").split()
+    if not isinstance(value, str) or (offered and value not in offered):
+        raise DeviceError(f"there is no governor {value!r} here", hint=f"use one of {', '.join(offered)}")
+    return [("governor", path, value) for path in paths]
+
+
+def _boost(tree: Tree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
+    on = value in (True, "on")
+    if not on and value not in (False, "off"):
+        raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
+    if tree.text(_NO_TURBO) is not None:
+        return [("boost", _NO_TURBO, "0" if on else "1")]
+    if tree.text(_BOOST) is not None:
+        return [("boost", _BOOST, "1" if on else "0")]
+    raise _absent("boost", "the frequency driver has no switch for it")
+
+
+def _absent(key: str, why: str) -> DeviceError:
+    return DeviceError(f"this machine has no control {key!r}: {why}", hint=f"leave {key!r} out of the settings")
+
+
+def _write(tree: Tree, key: str, path: str, text: str) -> None:
+    try:
+        tree.path(path).write_text(text, encoding="ascii")
+    except PermissionError:
+        raise DeviceError(
+            f"{key} can't be set: {path} needs root",
+            hint=f"leave {key!r} out, or set it beforehand: echo {text} | sudo tee {path}",
+        ) from None
+    except OSError as error:
+        raise DeviceError(f"{key} can't be set to {text!r}: {error.strerror} ({path})") from None
+
+
+def _put_back(tree: Tree, path: str, text: str) -> None:
+    with suppress(OSError):
+        tree.path(path).write_text(text, encoding="ascii")

@@ -1,0 +1,82 @@
+"""Which cores: how sets of them are written, which ones this process may use, and which are one piece of hardware."""
+
+import os
+import re
+
+from cotenant.devices.cpu.cgroup import quota_cores
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+
+Cores = tuple[int, ...]
+
+_SPAN = re.compile(r"^(\d{1,6})(?:-(\d{1,6}))?$", re.ASCII)
+_MOST = 1 << 16
+
+
+def parse_cores(text: str) -> Cores:
+    """Cores written the kernel's way: `0`, `0-3`, `0,2-3`. Raises ValueError."""
+    cores: set[int] = set()
+    for part in text.split(","):
+        match = _SPAN.match(part.strip())
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is neither a core nor a range of cores")
+        first = int(match.group(1))
+        last = int(match.group(2) or first)
+        if last < first:
+            raise ValueError(f"the range {part.strip()!r} runs backwards")
+        if last >= _MOST:
+            raise ValueError(f"no machine has a core {last}")
+        cores.update(range(first, last + 1))
+    return tuple(sorted(cores))
+
+
+def format_cores(cores: Cores) -> str:
+    """The shortest way to write cores: `0-2,5`."""
+    spans: list[list[int]] = []
+    for core in sorted(cores):
+        if spans and spans[-1][1] == core - 1:
+            spans[-1][1] = core
+        else:
+            spans.append([core, core])
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def allowed_cores() -> Cores:
+    """The cores on which the scheduler may put this process."""
+    if not hasattr(os, "sched_getaffinity"):
+        raise DeviceError("the cpu device needs Linux: this system can't tell which cores a process may use")
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def usable_cores(tree: Tree) -> Cores:
+    """The cores this process can keep busy all the time.
+
+    A container's quota limits time and not cores: with a quota of 2.5 cores, threads on 8 cores would be stopped
+    for a part of every period. Two cores can be used without that, so the device has the first two.
+    """
+    cores = allowed_cores()
+    quota = quota_cores(tree)
+    return cores if quota is None else cores[: max(1, int(quota))]
+
+
+def physical_cores(tree: Tree, cores: Cores) -> tuple[Cores, ...]:
+    """The same cores, hyper-threads of one physical core together."""
+    groups: dict[Cores, list[int]] = {}
+    for core in sorted(cores):
+        listed = tree.text(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        try:
+            siblings = parse_cores(listed) if listed else (core,)
+        except ValueError:
+            siblings = (core,)
+        groups.setdefault(siblings, []).append(core)
+    return tuple(tuple(group) for group in groups.values())
+
+
+def numa_nodes(tree: Tree, cores: Cores) -> tuple[int, ...]:
+    """The memory nodes the cores belong to; empty if the system doesn't tell."""
+    nodes = []
+    for path in tree.glob("/sys/devices/system/node/node[0-9]*"):
+        listed = tree.text(f"{path}/cpulist")
+        if listed and set(parse_cores(listed)) & set(cores):
+            nodes.append(int(path.rsplit("node", 1)[1]))
+    return tuple(sorted(nodes))

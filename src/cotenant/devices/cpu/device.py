@@ -1,0 +1,108 @@
+"""The cores of this machine as a device."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from cotenant.devices.cpu import cgroup, controls, machine
+from cotenant.devices.cpu.checkup import checkup
+from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, parse_cores, physical_cores, usable_cores
+from cotenant.devices.cpu.roofline import roofline
+from cotenant.devices.cpu.seat import CpuSeat
+from cotenant.devices.cpu.sensors import open_probes
+from cotenant.devices.cpu.sharing import CpuArrangement, SeatOptions, arrange, sharing_modes
+from cotenant.devices.protocol import Finding, Probe, Roofline, SharingMode
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+from cotenant.tenancy import Sharing, Tenant
+
+
+class CpuDevice:
+    """Some or all cores of this machine. Its files are read below a root, so that tests can bring their own."""
+
+    simulated = False
+
+    def __init__(self, name: str, cores: Cores, tree: Tree) -> None:
+        self.name = name
+        self.cores = cores
+        self._tree = tree
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        n = len(self.cores)
+        kind = "virtual " if machine.is_virtual(self._tree) else ""
+        which = f"core{'s'[: n > 1]} {format_cores(self.cores)}"
+        return f"{n} {kind}core{'s'[: n > 1]} of {machine.model_name(self._tree)} ({which})"
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """One key per core."""
+        return tuple(f"cpu:{core}" for core in self.cores)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Processor, caches, memory, kernel, limits, governor, versions."""
+        return machine.describe(self._tree, self.name, self.cores)
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """`processes`, `threads`, `pinned`."""
+        return sharing_modes(self.cores)
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> CpuArrangement:
+        """Cores, threads and processes for each tenant."""
+        return arrange(physical_cores(self._tree, self.cores), sharing, tenants)
+
+    def seat(self, options: Mapping[str, Any]) -> CpuSeat:
+        """A tenant's seat, from the options of its plan."""
+        wanted = SeatOptions(cores=list(options["cores"]), threads=int(options["threads"]), clock=options["clock"])
+        return CpuSeat(self._tree, wanted, machine.default_dtype(self._tree))
+
+    def probes(self) -> Sequence[Probe]:
+        """CPU time, pressure, memory, clocks, heat, energy, counters: what gives readings here."""
+        return open_probes(self._tree, self.cores)
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+        """Set `governor` and `boost`; put them back on leaving."""
+        return controls.apply(self._tree, self.cores, settings)
+
+    def free_memory_bytes(self) -> int:
+        """What the kernel can give without swapping, within the container's limit."""
+        available = machine.memory_bytes(self._tree, "MemAvailable") or 0
+        granted = cgroup.free_memory_bytes(self._tree)
+        return available if granted is None else min(available, granted)
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Peak FLOP/s by dtype and memory bandwidth of all the device's cores, measured once and remembered."""
+        return roofline(self._tree, self.cores, refresh=refresh)
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """Is this machine ready to be measured?"""
+        return checkup(self._tree, self.cores)
+
+
+def open_cpu(name: str, part: str | None, tree: Tree | None = None) -> CpuDevice:
+    """The CPU of that name.
+
+    Args:
+        name: The whole name, e.g. `cpu:0-1`.
+        part: What follows the colon; None: all cores that this process can keep busy.
+        tree: Root of /proc and /sys.
+
+    Raises:
+        DeviceError: The cores are written wrongly, or this process may not use them.
+    """
+    tree = tree or Tree()
+    if part is None:
+        return CpuDevice(name, usable_cores(tree), tree)
+    try:
+        cores = parse_cores(part)
+    except ValueError as error:
+        raise DeviceError(f"in the device {name!r}, {error}", hint="write cpu:0, cpu:0-1 or cpu:0,2") from None
+    allowed = allowed_cores()
+    absent = tuple(sorted(set(cores) - set(allowed)))
+    if absent:
+        raise DeviceError(
+            f"the device {name!r} names core{'s'[: len(absent) > 1]} {format_cores(absent)}, and this process may use "
+            f"core{'s'[: len(allowed) > 1]} {format_cores(allowed)}",
+            hint=f"use cpu, or cpu:{format_cores(allowed)}",
+        )
+    return CpuDevice(name, cores, tree)

@@ -1,0 +1,116 @@
+"""What the cores can do at best: measured once in a process of its own, then remembered for this machine."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, version_of
+from cotenant.devices.cpu.sharing import thread_environment
+from cotenant.devices.protocol import Roofline
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+
+_VERSION = 1
+"""Of the way it is measured: another way makes remembered values worthless."""
+_TIMEOUT_S = 120
+_SMALLEST_ARRAY = 64 << 20
+_LARGEST_ARRAY = 512 << 20
+
+
+def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
+    """Peak rates of these cores.
+
+    Args:
+        tree: For the facts that tell this machine from others.
+        cores: All of them are used at once.
+        refresh: Measure anew even if there is a remembered result.
+
+    Raises:
+        DeviceError: It could not be measured.
+    """
+    path = cache_path(tree, cores)
+    remembered = None if refresh else _recall(path)
+    if remembered is not None:
+        return remembered
+    measured = _measure(tree, cores)
+    with suppress(OSError):  # a read-only home costs a measurement each time, nothing else
+        _remember(path, measured)
+    return measured
+
+
+def cache_path(tree: Tree, cores: Cores) -> Path:
+    """Where the result for this machine, these cores and this torch is kept."""
+    key = json.dumps(
+        [
+            _VERSION,
+            tree.text("/etc/machine-id"),
+            model_name(tree),
+            memory_bytes(tree, "MemTotal"),
+            list(cores),
+            version_of("torch"),
+        ]
+    )
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "cotenant" / "roofline" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _recall(path: Path) -> Roofline | None:
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        found = Roofline(
+            flops_per_s={str(dtype): float(rate) for dtype, rate in kept["flops_per_s"].items()},
+            bytes_per_s=float(kept["bytes_per_s"]),
+            cores=int(kept["cores"]),
+            measured_utc=str(kept["measured_utc"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    plausible = found.bytes_per_s > 0 and found.flops_per_s and min(found.flops_per_s.values()) > 0
+    return found if plausible else None
+
+
+def _remember(path: Path, measured: Roofline) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    draft.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    draft.replace(path)
+
+
+def _measure(tree: Tree, cores: Cores) -> Roofline:
+    order = {"cores": list(cores), "array_bytes": _array_bytes(tree, cores)}
+    command = [sys.executable, "-m", "cotenant.devices.cpu.roofline_worker", json.dumps(order)]
+    environment = {**os.environ, **thread_environment(len(cores))}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+        result = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise DeviceError(
+            f"the roofline could not be measured within {_TIMEOUT_S} s", hint="stop what else keeps the machine busy"
+        ) from None
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["no message"])[-1]
+        raise DeviceError(
+            f"the roofline could not be measured: {last}", hint="`cotenant doctor` checks torch"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DeviceError(f"the roofline could not be measured: {error}") from None
+    return Roofline(
+        flops_per_s=result["flops_per_s"],
+        bytes_per_s=result["bytes_per_s"],
+        cores=len(cores),
+        measured_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _array_bytes(tree: Tree, cores: Cores) -> int:
+    """Twice the last-level cache for each of three arrays, so that none of them survives a pass; within memory."""
+    last_level = max(cache_bytes(tree, cores[0]).values(), default=0)
+    available = memory_bytes(tree, "MemAvailable") or 8 * _SMALLEST_ARRAY
+    return min(max(2 * last_level, _SMALLEST_ARRAY), _LARGEST_ARRAY, available // 8)

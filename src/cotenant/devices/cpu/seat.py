@@ -1,0 +1,115 @@
+"""A tenant's place on a CPU: cores and threads, applied inside its process and read back from the system."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cotenant.devices.cpu.cores import numa_nodes
+from cotenant.devices.cpu.sharing import SeatOptions
+from cotenant.devices.tree import Tree
+from cotenant.workloads.protocol import Dtype
+
+
+class CpuSeat:
+    """A tenant's place, to be used from the tenant's own thread.
+
+    Cores are set for every thread of the process and not only for the caller: libraries such as OpenBLAS start
+    their workers when they are loaded, before anybody could choose cores. Threads made later inherit them.
+
+    The number of threads comes with the process's environment. Where tenants share a process it can differ by
+    tenant, and torch keeps it per calling thread, so the seat also sets it through torch; not before torch is
+    there, since a tenant without torch must not pay for loading it.
+    """
+
+    torch_device = "cpu"
+
+    def __init__(self, tree: Tree, options: SeatOptions, default_dtype: Dtype) -> None:
+        self._tree = tree
+        self._cores = frozenset(options["cores"])
+        self._threads = options["threads"]
+        self._clock_name = options["clock"]
+        self._clock = time.thread_time_ns if options["clock"] == "thread" else time.process_time_ns
+        self._threads_set = False
+        self.default_dtype: Dtype = default_dtype
+
+    @contextmanager
+    def occupy(self) -> Iterator[None]:
+        """Keep the process on the seat's cores until the block ends, with torch's threads to match."""
+        own = threading.get_native_id()
+        before = {tid: cores for tid in _thread_ids() if (cores := _affinity(tid)) is not None}
+        for tid in before:
+            _set_affinity(tid, self._cores)
+        self._set_torch_threads()
+        try:
+            yield
+        finally:
+            alone = self._clock_name == "process"
+            for tid in _thread_ids() if alone else {own}:
+                # A thread that was born on the seat has no past: it goes where its maker came from.
+                _set_affinity(tid, before.get(tid, before[own]))
+
+    def synchronise(self) -> None:
+        """A CPU has done what it was given when the call returns: nothing to wait for."""
+
+    def mark(self) -> int:
+        """CPU time so far: of the process, or of the calling thread where tenants share a process."""
+        if not self._threads_set:
+            self._set_torch_threads()
+        return self._clock()
+
+    def elapsed_ns(self, start: int, end: int) -> int:
+        """CPU time between two marks."""
+        return end - start
+
+    def memory_bytes(self) -> int:
+        """The largest resident set of the process so far (tenants in one process share it)."""
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        return 0
+
+    def observed(self) -> Mapping[str, Any]:
+        """Cores, threads, process, memory nodes and clock of this tenant, as the system tells them."""
+        self._set_torch_threads()
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        everywhere = {core for tid in _thread_ids() for core in _affinity(tid) or ()}
+        torch_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
+        return {
+            "pid": os.getpid(),
+            "tid": threading.get_native_id(),
+            "cores": list(cores),
+            "process_cores": sorted(everywhere),
+            "torch_threads": torch_threads() if torch_threads else None,
+            "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+            "numa_nodes": list(numa_nodes(self._tree, cores)),
+            "device_clock": f"{self._clock_name} CPU time",
+        }
+
+    def _set_torch_threads(self) -> None:
+        # Another tenant's thread may be in the middle of importing torch: what is not there yet is set next time.
+        set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
+        if set_num_threads and not self._threads_set:
+            set_num_threads(self._threads)
+            self._threads_set = True
+
+
+def _thread_ids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}  # noqa: PTH208 (pathlib is slower and gives no more)
+
+
+def _affinity(tid: int) -> frozenset[int] | None:
+    try:
+        return frozenset(os.sched_getaffinity(tid))
+    except ProcessLookupError:
+        return None
+
+
+def _set_affinity(tid: int, cores: frozenset[int]) -> None:
+    # A thread may end at any time; a core may have gone offline, which reading back afterwards will tell.
+    with suppress(ProcessLookupError, OSError):
+        os.sched_setaffinity(tid, cores)

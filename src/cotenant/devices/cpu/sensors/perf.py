@@ -1,0 +1,109 @@
+"""Hardware counters of the device's cores, through `perf stat`, where the system permits it."""
+
+import os
+import shutil
+import subprocess
+import weakref
+from collections.abc import Sequence
+from functools import lru_cache
+
+from cotenant.devices.cpu.cores import Cores, format_cores
+from cotenant.devices.protocol import SensorInfo
+
+EVENTS = ("instructions", "cycles", "cache-references", "cache-misses")
+_PERIOD_MS = 100
+
+
+def why_not(cores: Cores) -> str | None:
+    """What keeps `perf` from counting on these cores; None: it counts."""
+    perf = shutil.which("perf")
+    return "perf is not installed" if perf is None else _refusal(perf, cores)
+
+
+@lru_cache(maxsize=8)
+def _refusal(perf: str, cores: Cores) -> str | None:
+    command = [*_command(perf, cores), "--", "true"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"perf can't be run ({error})"
+    counted = _counted(done.stderr)
+    if done.returncode == 0 and any(value is not None for value in counted.values()):
+        return None
+    if counted:
+        return "the processor shows no counters here, as is usual in virtual machines"
+    return "perf may not count on whole cores"
+
+
+def _command(perf: str, cores: Cores) -> list[str]:
+    return [perf, "stat", "-x", ",", "-a", "-C", format_cores(cores), "-e", ",".join(EVENTS)]
+
+
+def _counted(text: str) -> dict[str, float | None]:
+    """Counts by event in lines of `perf stat -x,`, added up; None: the event was there, the count was not."""
+    counts: dict[str, float | None] = {}
+    for line in text.splitlines():
+        fields = line.split(",")
+        event = next((event for event in EVENTS if event in fields), None)
+        if event is None:
+            continue
+        # The count stands two fields before the event's name (its unit, empty for these, lies between).
+        value = fields[fields.index(event) - 2]
+        counts[event] = (counts.get(event) or 0.0) + float(value) if value.isdecimal() else counts.get(event)
+    return counts
+
+
+class PerfProbe:
+    """Adds up what a `perf stat` beside us prints ten times a second. It starts with the first reading."""
+
+    def __init__(self, perf: str, cores: Cores) -> None:
+        self._command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
+        self._pipe: int | None = None
+        self._rest = ""
+        self._totals: dict[str, float | None] = dict.fromkeys(EVENTS)
+        quality = "counter of the device's cores in steps of 100 ms; scaled where the hardware had to take turns"
+        self.sensors: tuple[SensorInfo, ...] = tuple(
+            SensorInfo(event.replace("-", "_"), "count", "perf stat", _PERIOD_MS / 1e3, quality) for event in EVENTS
+        )
+
+    def read(self) -> Sequence[float]:
+        """Counts since the first reading; NaN where there is none yet."""
+        if self._pipe is None:
+            self._pipe = self._start()
+        text = self._rest + _drain(self._pipe)
+        whole, _, self._rest = text.rpartition("\n")
+        for event, count in _counted(whole).items():
+            if count is not None:
+                self._totals[event] = (self._totals[event] or 0.0) + count
+        return tuple(float("nan") if (total := self._totals[event]) is None else total for event in EVENTS)
+
+    def _start(self) -> int:
+        child = subprocess.Popen(
+            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert child.stderr is not None
+        os.set_blocking(child.stderr.fileno(), False)
+        weakref.finalize(self, _end, child)
+        return child.stderr.fileno()
+
+
+def _drain(pipe: int) -> str:
+    parts = []
+    try:
+        while part := os.read(pipe, 65536):
+            parts.append(part)
+    except BlockingIOError:
+        return b"".join(parts).decode(errors="replace")
+    raise OSError("perf has ended")
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    child.kill()
+    with child:
+        pass
+
+
+def open_perf(cores: Cores) -> PerfProbe | None:
+    """The probe, if perf counts on these cores."""
+    perf = shutil.which("perf")
+    return None if perf is None or why_not(cores) is not None else PerfProbe(perf, cores)

@@ -1,0 +1,57 @@
+"""The tree of /proc and /sys below a root, so that readers run as well on a copy of another machine's tree."""
+
+import os
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+_ENOUGH_BYTES = 1 << 16
+"""More than the files that sensors read, except on machines with very many cores; then reading goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Files of the kernel below a root. What is absent or may not be read is None."""
+
+    root: Path = Path("/")
+
+    def path(self, inner: str) -> Path:
+        """Where a file lies, given its usual absolute path."""
+        return self.root / inner.lstrip("/")
+
+    def text(self, inner: str) -> str | None:
+        """The stripped content of a file."""
+        try:
+            return self.path(inner).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def number(self, inner: str) -> float | None:
+        """The number that a file consists of."""
+        text = self.text(inner)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            return None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        """Usual absolute paths of all that match, sorted."""
+        return tuple(sorted(f"/{path.relative_to(self.root)}" for path in self.root.glob(pattern.lstrip("/"))))
+
+
+class HeldOpen:
+    """A file that stays open and is read from its beginning again and again: one system call per reading."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._fd)
+
+    def read(self) -> bytes:
+        """The content now."""
+        data = os.pread(self._fd, _ENOUGH_BYTES, 0)
+        if len(data) < _ENOUGH_BYTES:
+            return data
+        parts = [data]
+        while part := os.pread(self._fd, _ENOUGH_BYTES, sum(map(len, parts))):
+            parts.append(part)
+        return b"".join(parts)
