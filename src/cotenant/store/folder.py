@@ -39,11 +39,7 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             # A run that was killed while it wrote its first manifest may start again.
             if {entry.name for entry in path.iterdir()} - {manifests.UNFINISHED}:
-                holds = "already holds a run" if (path / manifests.NAME).exists() else "is not empty"
-                raise RunFolderError(
-                    f"{path} {holds}.",
-                    hint=f"Choose another folder, or go on with the run there: {resume_command(path)}",
-                )
+                raise _occupied(path)
             complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), **manifest}
             manifests.write(path, complete | {"schema_version": SCHEMA_VERSION})
         return cls.open(path)
@@ -97,11 +93,11 @@ class RunFolder:
         """
         number = int(records.trial["trial"])
         target = self.trial_path(number)
-        if target.exists():
-            raise RunFolderError(
-                f"Trial {number} is already in {self.path}.", hint=f"Go on after it: {resume_command(self.path)}"
-            )
         with _explained(f"Trial {number} could not be written to {self.path}", self._all_safe):
+            if target.exists():
+                raise RunFolderError(
+                    f"Trial {number} is already in {self.path}.", hint=f"Go on after it: {resume_command(self.path)}"
+                )
             unfinished = self.path / PARTIAL / target.name
             try:
                 _remove(unfinished)
@@ -147,6 +143,15 @@ class RunFolder:
 def resume_command(path: Path) -> str:
     """What to type to go on with a run."""
     return f"cotenant run --resume {shlex.quote(str(path))}"
+
+
+def _occupied(path: Path) -> RunFolderError:
+    if not (path / manifests.NAME).exists():
+        return RunFolderError(f"{path} is not empty.", hint="Choose another folder.")
+    return RunFolderError(
+        f"{path} already holds a run.",
+        hint=f"Choose another folder, or go on with that run: {resume_command(path)}",
+    )
 
 
 def _remove(folder: Path) -> None:

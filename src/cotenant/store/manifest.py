@@ -42,8 +42,10 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
         manifest = json.loads(text)
     except json.JSONDecodeError as error:
         raise _corrupt(path, f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except (RecursionError, ValueError):
-        raise _corrupt(path, "it is not JSON that can be read") from None
+    except RecursionError:
+        raise _corrupt(path, "it is nested too deeply") from None
+    except ValueError:
+        raise _corrupt(path, "it holds a number that is too long") from None
     version = manifest.get("schema_version") if isinstance(manifest, dict) else None
     if not isinstance(version, int):
         raise RunFolderError(

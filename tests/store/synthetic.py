@@ -1,0 +1,58 @@
+"""Small trials for the store's tests: every column that matters can be said, the rest is plausible."""
+
+from typing import Any
+
+import numpy as np
+
+from cotenant.records import TrialRecords
+
+WINDOW_START_NS = 1_000_000_000
+
+
+def trial(
+    number: int = 0,
+    *,
+    tenants: tuple[str, ...] = ("bert-mini", "gpt2-mini"),
+    requests: int = 4,
+    load: str = "closed(1)",
+    tenant_facts: dict[str, Any] | None = None,
+    **facts: Any,
+) -> TrialRecords:
+    """A trial in which every tenant served ``requests`` requests of 1 ms, one after another, without an error."""
+    codes = np.repeat(np.arange(len(tenants)), requests)
+    seq = np.tile(np.arange(requests), len(tenants))
+    started = WINDOW_START_NS + seq * 1_000_000
+    return TrialRecords(
+        trial={
+            "trial": number,
+            "block": number,
+            "order": 0,
+            "mix": "+".join(tenants),
+            "solo": len(tenants) == 1,
+            "device": "cpu",
+            "simulated": False,
+            "sharing": "alone" if len(tenants) == 1 else "processes",
+            "settings": "{}",
+            "load": load,
+            "window_start_ns": WINDOW_START_NS,
+            "window_s": 1.0,
+            "verdict": "valid",
+            "failed_checks": [],
+            "reasons": [],
+            **facts,
+        },
+        tenants=tuple(
+            {"tenant": name, "of": name.split("#")[0], "load": load, **(tenant_facts or {})} for name in tenants
+        ),
+        requests={
+            "tenant": codes,
+            "seq": seq,
+            "intended_ns": started,
+            "started_ns": started,
+            "first_ns": np.full(len(seq), -1),
+            "done_ns": started + 1_000_000,
+            "device_ns": np.full(len(seq), 900_000),
+            "in_window": np.ones(len(seq), dtype=bool),
+            "ok": np.ones(len(seq), dtype=bool),
+        },
+    )
