@@ -1,33 +1,30 @@
 """Absolute arrival times of open loads: the same seed gives the same schedule, whatever the server does."""
 
 import csv
-import zlib
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.errors import CotenantError
 from cotenant.load.spec import Load
 from cotenant.records import Int64s
 
 NS = 1_000_000_000
+Floats = npt.NDArray[np.float64]
 
 
-def arrivals_ns(load: Load, *, seed: int, stream: str, horizon_s: float) -> Int64s:
-    """Offsets from the start, in ns and in order, of all requests due before the horizon.
-
-    ``stream`` keeps tenants of one trial independent of each other, while the same tenant gets the same
-    arrivals alone and beside others (common random numbers: a difference is then not the luck of the draw).
-    """
+def arrivals_ns(load: Load, *, seed: int, horizon_s: float) -> Int64s:
+    """Offsets from the start, in ns and in order, of all requests due before the horizon."""
     if not load.open:
         raise ValueError("a closed load has no schedule")
     if load.kind == "trace":
         return _from_trace(load, horizon_s)
     if load.rate_rps is None:
         raise ValueError(f"the rate of {load} has not been resolved")
-    random = np.random.default_rng([seed & 0xFFFF_FFFF_FFFF, zlib.crc32(stream.encode())])
+    random = np.random.default_rng(seed)
     expected = load.rate_rps * horizon_s
-    times = np.empty(0)
+    times: Floats = np.empty(0)
     while times.size == 0 or times[-1] < horizon_s:
         count = int(expected + 6 * np.sqrt(expected) * max(1.0, load.cv) + 16)
         gaps = _gaps(load, random, count)
@@ -35,7 +32,7 @@ def arrivals_ns(load: Load, *, seed: int, stream: str, horizon_s: float) -> Int6
     return (times[times < horizon_s] * NS).astype(np.int64)
 
 
-def _gaps(load: Load, random: np.random.Generator, count: int) -> np.ndarray:
+def _gaps(load: Load, random: np.random.Generator, count: int) -> Floats:
     assert load.rate_rps is not None
     mean = 1 / load.rate_rps
     if load.kind == "poisson":
@@ -57,7 +54,7 @@ def _from_trace(load: Load, horizon_s: float) -> Int64s:
     return (times[times < horizon_s] * NS).astype(np.int64)
 
 
-def read_trace(path: Path) -> np.ndarray:
+def read_trace(path: Path) -> Floats:
     """Arrival times in seconds from a CSV: its `arrival_s` column, or its first one. Refuses anything doubtful."""
     try:
         with path.open(newline="", encoding="utf-8") as file:

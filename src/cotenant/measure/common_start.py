@@ -34,7 +34,7 @@ def serve_together(seats: Sequence[SeatRun], board: Board, timing: Timing) -> No
     slowest_s = max(seat.ready.request_s for seat in seats)
     give_up_ns = timing.deadline_ns + int((HANG_S + 5 * slowest_s * len(seats)) * 1e9)
     by_index = {seat.index: seat for seat in seats}
-    for host, answer in _answers(list(hosts), give_up_ns):
+    for answer in _answers(list(hosts), give_up_ns):
         if answer is None:
             board.stop[0] = 1  # the mix is broken: what the others would still serve can't be counted
         else:
@@ -42,9 +42,9 @@ def serve_together(seats: Sequence[SeatRun], board: Board, timing: Timing) -> No
                 by_index[result.index].result = result
 
 
-def _answers(hosts: Sequence[HostProcess], give_up_ns: int) -> Iterator[tuple[HostProcess, HostResult | None]]:
+def _answers(hosts: Sequence[HostProcess], give_up_ns: int) -> Iterator[HostResult | None]:
     """Each host's answer as it comes; None for one that is dead, or had to be ended because it hung."""
-    yield from ((host, None) for host in hosts if not host.alive)
+    yield from (None for host in hosts if not host.alive)
     waiting = {host for host in hosts if host.alive}
     with selectors.DefaultSelector() as selector:
         for host in waiting:
@@ -54,7 +54,7 @@ def _answers(hosts: Sequence[HostProcess], give_up_ns: int) -> Iterator[tuple[Ho
             if not events:
                 for host in waiting:
                     host.kill(f"hung: no answer {HANG_S:.0f} s after the end of the trial")
-                yield from ((host, None) for host in waiting)
+                yield from (None for _ in waiting)
                 return
             for key, _ in events:
                 host = key.data
@@ -63,4 +63,4 @@ def _answers(hosts: Sequence[HostProcess], give_up_ns: int) -> Iterator[tuple[Ho
                     continue
                 selector.unregister(key.fd)
                 waiting.discard(host)
-                yield host, answer if isinstance(answer, HostResult) else None
+                yield answer if isinstance(answer, HostResult) else None

@@ -13,6 +13,7 @@ from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, with_un
 from cotenant.measure.hosts import HostProcess
 from cotenant.measure.messages import SeatReady, SeatResult, SeatTrial
 from cotenant.records import Int64s
+from cotenant.study.expand import arrival_seed
 from cotenant.tenancy import Tenant, Trial
 from cotenant.workloads.protocol import Properties
 
@@ -85,7 +86,7 @@ def open_seats(
             schedule = None
             total_s = (timing.deadline_ns - timing.start_ns) / 1e9
             if load.open:
-                offsets = arrivals_ns(load, seed=trial.seed, stream=tenant.name, horizon_s=total_s)
+                offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=total_s)
                 schedule = timing.start_ns + offsets
                 capacity = max(schedule.size, 1)
             else:

@@ -1,0 +1,68 @@
+"""When a run has seen enough: precise enough, out of time, or out of blocks. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from cotenant.analyse.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the study asks for."""
+
+    target: float | None
+    """Relative half-width of every slowdown's interval."""
+    budget_s: float | None
+    blocks_min: int
+    blocks_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the run is."""
+
+    blocks: int
+    elapsed_s: float
+    """Since this start of the run."""
+    block_s: float
+    """Mean time of a block so far."""
+    widest: float | None
+    """Largest relative half-width of a slowdown; None while there is no interval."""
+
+
+def widest(estimates: Sequence[Estimate]) -> float | None:
+    """The largest relative half-width; None if any has no interval yet, or there is nothing to be precise about."""
+    widths = [estimate.relative_half_width for estimate in estimates]
+    known = [width for width in widths if width is not None]
+    return max(known) if known and len(known) == len(widths) else None
+
+
+def reason_to_stop(rule: Rule, now: Standing) -> str | None:
+    """Why no further block should begin; None: go on.
+
+    Looking after every block and stopping when the interval is narrow enough does not bias the estimate of the
+    ratio, but it favours moments at which the blocks happen to agree: at least ``blocks_min`` are always made.
+    """
+    if now.blocks >= rule.blocks_max:
+        return "all blocks done"
+    if now.blocks < rule.blocks_min:
+        return None
+    if rule.target is not None and now.widest is not None and now.widest <= rule.target:
+        return "precise enough"
+    if rule.budget_s is not None and now.elapsed_s + now.block_s > rule.budget_s:
+        return "time budget used"
+    return None
+
+
+def seconds_left(rule: Rule, now: Standing) -> float | None:
+    """Expected time to the end: intervals shrink with the root of the number of blocks."""
+    if now.blocks == 0:
+        return None
+    blocks = rule.blocks_max
+    if rule.target is not None and now.widest is not None:
+        blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks))
+    left = max(max(blocks, rule.blocks_min) - now.blocks, 0) * now.block_s
+    if rule.budget_s is not None and now.blocks >= rule.blocks_min:
+        left = min(left, max(rule.budget_s - now.elapsed_s, 0))
+    return left

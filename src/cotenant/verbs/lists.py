@@ -1,0 +1,34 @@
+"""The lists: studies, devices, workloads."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.devices import DeviceInfo
+    from cotenant.study.library import StudyInfo
+    from cotenant.workloads import Entry
+
+
+def studies() -> "tuple[StudyInfo, ...]":
+    """The built-in studies."""
+    from cotenant.study.library import builtin_studies
+
+    return builtin_studies()
+
+
+def devices() -> "tuple[DeviceInfo, ...]":
+    """The devices of this machine."""
+    from cotenant.devices import list_devices
+
+    return list_devices()
+
+
+def workloads(words: str | None = None) -> "tuple[Entry, ...]":
+    """The catalogue; with ``words``, the entries whose name, family or description hold all of them."""
+    from cotenant.workloads import catalogue
+
+    wanted = (words or "").lower().split()
+    return tuple(
+        entry
+        for entry in catalogue()
+        if all(word in f"{entry.name} {entry.family} {entry.about}".lower() for word in wanted)
+    )
