@@ -1,0 +1,161 @@
+"""What no single key shows: keys that contradict each other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cotenant.load.spec import Load
+from cotenant.study.expand import label_of, trials_per_block
+from cotenant.study.mixes import Mix, MixLists, MixRule, pair_label
+from cotenant.study.model import Study
+from cotenant.study.places import Path
+from cotenant.study.words import amount, did_you_mean, shown
+
+MOST_TENANTS = 200
+MOST_TRIALS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A sentence about one key that rests on what other keys say."""
+
+    path: Path
+    sentence: str
+    rests_on: frozenset[str]
+    """Top-level keys; where one of them is broken, the sentence may be wrong."""
+
+
+def contradictions(study: Study) -> list[Contradiction]:
+    """Everything in a study that can't be carried out as written, whatever the device."""
+    found = [*_tenants(study), *_lists(study), *_blocks(study), *_loads(study)]
+    unknown = [*_unknown_members(study)]
+    if len(study.tenants) <= MOST_TENANTS:
+        found += [*_labels(study), *_shares(study)]
+        found += [] if unknown else [*_size(study)]
+    return [*found, *unknown]
+
+
+def _tenants(study: Study) -> Iterator[Contradiction]:
+    on = frozenset({"tenants"})
+    if not study.tenants:
+        yield Contradiction(("tenants",), "is empty; name at least one tenant", on)
+    if len(study.tenants) > MOST_TENANTS:
+        yield Contradiction(("tenants",), f"has {len(study.tenants)} tenants; at most {MOST_TENANTS} are allowed", on)
+
+
+def _lists(study: Study) -> Iterator[Contradiction]:
+    for key in ("mixes", "sharing", "settings", "loads"):
+        if len(getattr(study, key)) == 0:
+            yield Contradiction((key,), "is an empty list; leave the key out for its default", frozenset({key}))
+    for path, rule in _spelled_out(study):
+        if not rule.copies and not rule.groups:
+            yield Contradiction(path, "expected copies or groups in this mapping", frozenset({"mixes"}))
+
+
+def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
+    for index, rule in enumerate(study.mixes):
+        if isinstance(rule, MixLists):
+            yield ("mixes", index), rule
+
+
+def _unknown_members(study: Study) -> Iterator[Contradiction]:
+    on = frozenset({"mixes", "tenants"})
+
+    def unknown(path: Path, name: str) -> Iterator[Contradiction]:
+        if name not in study.tenants:
+            near = did_you_mean(name, study.tenants)
+            yield Contradiction(path, f"there is no tenant {shown(name)} in this study{near}", on)
+
+    for path, rule in _spelled_out(study):
+        for tenant, counts in rule.copies.items():
+            yield from unknown((*path, "copies", tenant), tenant)
+            if not counts:
+                sentence = "expected how many copies, such as [2, 3, 4], not an empty list"
+                yield Contradiction((*path, "copies", tenant), sentence, on)
+        for group, members in rule.groups.items():
+            inner = (*path, "groups", group)
+            if len(members) < 2:
+                sentence = f"a group needs at least 2 tenants, not {len(members)}; solo trials are always measured"
+                yield Contradiction(inner, sentence, on)
+            if "+" in group and group != pair_label(members):
+                sentence = f"a name with + has to be that of the members, {shown(pair_label(members))}"
+                yield Contradiction(inner, sentence, on)
+            for index, member in enumerate(members):
+                yield from unknown((*inner, index), member)
+
+
+def _labels(study: Study) -> Iterator[Contradiction]:
+    on = frozenset({"mixes", "tenants"})
+    taken: dict[str, tuple[str, ...]] = {name: (name,) for name in study.tenants}
+    for path, mix in _mixes_with_paths(study):
+        members = taken.setdefault(mix.label, mix.members)
+        if members != mix.members:
+            what = "a tenant" if members == (mix.label,) else "another mix"
+            yield Contradiction(path, f"{what} is called {shown(mix.label)} too; give one another name", on)
+
+
+def _mixes_with_paths(study: Study) -> Iterator[tuple[Path, Mix]]:
+    for index, rule in enumerate(study.mixes):
+        for mix in _mixes_of(rule, study):
+            inner: Path = ("mixes", index)
+            if isinstance(rule, MixLists):
+                inner = (*inner, *(("groups", mix.label) if mix.label in rule.groups else ("copies", mix.members[0])))
+            yield inner, mix
+
+
+def _mixes_of(rule: MixRule, study: Study) -> tuple[Mix, ...]:
+    return study.model_copy(update={"mixes": (rule,)}).mix_list()
+
+
+def _shares(study: Study) -> Iterator[Contradiction]:
+    if study.sharing == "all":
+        return
+    for index, sharing in enumerate(study.sharing):
+        wrong = [mix for mix in study.mix_list() if sharing.shares and len(mix.members) != len(sharing.shares)]
+        if wrong:
+            first, others = wrong[0], len(wrong) - 1
+            more = f" (and {amount(others, 'other mix').replace('mixs', 'mixes')} differ too)" if others else ""
+            sentence = (
+                f"{sharing} has {amount(len(sharing.shares), 'share')}, "
+                f"but the mix {shown(first.label)} has {amount(len(first.members), 'tenant')}{more}"
+            )
+            yield Contradiction(("sharing", index), sentence, frozenset({"sharing", "mixes", "tenants"}))
+
+
+def _blocks(study: Study) -> Iterator[Contradiction]:
+    low, high = study.blocks.min, study.blocks.max
+    if low > high:
+        sentence = f"min is {low}, which is more than max, {high}"
+        yield Contradiction(("blocks",), sentence, frozenset({"blocks"}))
+    if low == high and study.until is not None and "until" in study.model_fields_set:
+        sentence = f"has no room: the number of blocks is fixed at {low}; give blocks a min and a larger max"
+        yield Contradiction(("until",), sentence, frozenset({"blocks", "until"}))
+
+
+def _loads(study: Study) -> Iterator[Contradiction]:
+    on = frozenset({"loads", "tenants"})
+    seen: dict[str, Load] = {}
+    named: list[tuple[Path, Load]] = [(("loads", index), load) for index, load in enumerate(study.loads)]
+    named += [(("tenants", name, "load"), entry.load) for name, entry in study.tenants.items() if entry.load]
+    for path, load in named:
+        first = seen.setdefault(label_of(load), load)
+        if first.path != load.path:
+            sentence = f"{label_of(load)} stands for two different files; rename one of the traces"
+            yield Contradiction(path, sentence, on)
+
+
+def _size(study: Study) -> Iterator[Contradiction]:
+    # Which ways `all` stands for is known only beside the device; it is one at least.
+    ways = 1 if study.sharing == "all" else len(study.sharing)
+    most = (len(study.mix_list()) * ways + len(study.measured())) * len(study.settings) * len(study.loads)
+    on = frozenset({"tenants", "mixes", "sharing", "settings", "loads"})
+    if most > MOST_TRIALS:
+        yield Contradiction((), f"a block would have {most} trials; at most {MOST_TRIALS} are allowed", on)
+        return
+    trials = trials_per_block(study, ("processes",))
+    needed = study.blocks.min * trials * (study.window_s + study.lead_s)
+    if study.budget_s is not None and needed > study.budget_s:
+        sentence = (
+            f"{study.budget_s:g}s has no room for {amount(study.blocks.min, 'block')} of {amount(trials, 'trial')}, "
+            f"{needed:.4g}s; raise it, shorten the window or lower blocks.min"
+        )
+        yield Contradiction(("budget",), sentence, on | {"budget", "blocks", "window", "lead"})

@@ -1,0 +1,166 @@
+"""From a study to the trials of a block: pure, and the same for the same study, seed and block."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cotenant.load.spec import Load
+from cotenant.study.mixes import Mix
+from cotenant.study.model import Study
+from cotenant.study.values import Controls
+from cotenant.tenancy import ALONE, Block, Sharing, Tenant, Trial
+
+OWN = "own"
+"""Label of the load of trials in which every tenant brings its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A trial without its block."""
+
+    mix: Mix
+    sharing: Sharing
+    settings: Controls
+    level: Load | None
+    """The study's load; None: every tenant brings its own."""
+
+    @property
+    def load(self) -> str:
+        return OWN if self.level is None else label_of(self.level)
+
+
+def expand(study: Study, block: int, modes: Sequence[str]) -> Block:
+    """The trials of one block in their random order.
+
+    A block holds a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
+    the baseline. Then each mix under each sharing, setting and load, each combination once.
+
+    ``Trial.seed`` is the same for all trials of a block: with `arrival_seed` a tenant meets the same arrivals alone
+    and in company, so that the difference is the company's doing.
+
+    Args:
+        study: What to measure. Loads given as a share of capacity stay so.
+        block: Number of the block from 0.
+        modes: The ways to share that the device has available, for `sharing: all`.
+    """
+    cells = _cells(study, modes)
+    seed = stable_number(study.seed, "block", block)
+    order = sorted(range(len(cells)), key=lambda index: stable_number(seed, "order", index))
+    trials = tuple(
+        Trial(
+            number=block * len(cells) + index,
+            block=block,
+            order=position,
+            mix=cells[index].mix.label,
+            tenants=_tenants(study, cells[index]),
+            sharing=cells[index].sharing,
+            settings=cells[index].settings,
+            load=cells[index].load,
+            window_s=study.window_s,
+            lead_s=study.lead_s,
+            seed=seed,
+        )
+        for position, index in enumerate(order)
+    )
+    return Block(number=block, trials=trials)
+
+
+def trials_per_block(study: Study, modes: Sequence[str]) -> int:
+    """How many trials each block has."""
+    return len(_cells(study, modes))
+
+
+def needs_capacity(study: Study) -> tuple[Tenant, ...]:
+    """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
+    closed = Load(kind="closed")
+    return tuple(
+        study.tenants[name].tenant(name, name, closed)
+        for name in study.measured()
+        if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
+    )
+
+
+def arrival_seed(trial: Trial, tenant: Tenant) -> int:
+    """Seed of a tenant's schedule: equal in all trials of a block, different for copies within a mix.
+
+    The first copy meets the arrivals that the tenant meets alone.
+    """
+    copy = tenant.name.removeprefix(tenant.of).removeprefix("#") or "1"
+    return stable_number(trial.seed, "arrivals", tenant.of, copy)
+
+
+def label_of(load: Load) -> str:
+    """How a load is called in results: a trace by its file's name, wherever the file is."""
+    if load.path is None:
+        return str(load)
+    return str(load.model_copy(update={"path": load.path.replace("\\", "/").rsplit("/", 1)[-1]}))
+
+
+def stable_number(*parts: int | str) -> int:
+    """A number from 0 to 2^63 - 1 that depends on the parts alone: not on the process, platform or version."""
+    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _loads_of(study: Study, tenant: str) -> tuple[Load, ...]:
+    own = study.tenants[tenant].load
+    return study.loads if own is None else (own,)
+
+
+def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
+    """The study's loads, unless no tenant of the mix heeds them."""
+    heeded = any(study.tenants[member].load is None for member in mix.members)
+    return study.loads if heeded else (None,)
+
+
+def _cells(study: Study, modes: Sequence[str]) -> tuple[_Cell, ...]:
+    """The block's trials in canonical order, each once."""
+    once: dict[tuple[str, ...], _Cell] = {}
+    for cell in [*_solo_cells(study), *_shared_cells(study, modes)]:
+        once.setdefault(_identity(cell), cell)
+    return tuple(once.values())
+
+
+def _solo_cells(study: Study) -> Iterator[_Cell]:
+    """A baseline for every tenant at every load level under which a mix has it.
+
+    A tenant with its own load is measured alone again under each label that its mixes carry: trials are compared at
+    equal labels.
+    """
+    mixes = study.mix_list()
+    for name in study.measured():
+        solo = Mix(name, (name,))
+        levels = [level for mix in mixes if name in mix.members for level in _levels(study, mix)]
+        for settings in study.settings:
+            for level in levels or _levels(study, solo):
+                yield _Cell(solo, Sharing(mode=ALONE), settings, level)
+
+
+def _shared_cells(study: Study, modes: Sequence[str]) -> Iterator[_Cell]:
+    for mix in study.mix_list():
+        for sharing in study.sharings(modes):
+            for settings in study.settings:
+                for level in _levels(study, mix):
+                    yield _Cell(mix, sharing, settings, level)
+
+
+def _identity(cell: _Cell) -> tuple[str, ...]:
+    """Who is on, how, and when: with shares the order of the members counts, else it doesn't."""
+    members = cell.mix.members if cell.sharing.shares else tuple(sorted(cell.mix.members))
+    return (
+        json.dumps(members),
+        json.dumps([cell.sharing.mode, *cell.sharing.shares]),
+        json.dumps(cell.settings, sort_keys=True),
+        cell.load,
+    )
+
+
+def _tenants(study: Study, cell: _Cell) -> tuple[Tenant, ...]:
+    tenants = []
+    for name, member in zip(cell.mix.names, cell.mix.members, strict=True):
+        entry = study.tenants[member]
+        load = entry.load if entry.load is not None else cell.level
+        assert load is not None, "a cell without a level has tenants with loads of their own"
+        tenants.append(entry.tenant(name, member, load))
+    return tuple(tenants)

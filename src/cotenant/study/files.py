@@ -1,0 +1,172 @@
+"""From a file (or a built-in name) to a checked study: all of its problems at once, each with its place."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cotenant.errors import StudyError
+from cotenant.load.spec import Load
+from cotenant.study import places as where
+from cotenant.study.consistency import contradictions
+from cotenant.study.library import builtin_file, builtin_names
+from cotenant.study.model import Study
+from cotenant.study.overrides import apply_overrides
+from cotenant.study.sentences import problems_of
+from cotenant.study.tree import NotYaml, Tree, read
+from cotenant.study.words import amount, did_you_mean, shown
+
+LARGEST_FILE = 256 * 1024
+
+_STAND_IN = {"workload": "null"}
+"""Takes the place of a tenant whose entry is wrong, so that the rest of the file can still be judged."""
+
+
+def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study:
+    """Read and check a study.
+
+    Args:
+        name_or_path: A built-in study's name or the path of a YAML file.
+        overrides: `key=value` each, with a dotted key and a YAML value: `tenants.bert.batch=8`.
+
+    Raises:
+        StudyError: with every problem of the file and the overrides.
+    """
+    path = _find(name_or_path)
+    source = path.name if isinstance(name_or_path, str) and name_or_path in builtin_names() else str(name_or_path)
+    text = _text_of(path, source)
+    try:
+        tree = read(text, source)
+    except NotYaml as error:
+        raise _refusal(source, [f"{source}:{error.line}: {error}"]) from None
+    if not isinstance(tree.data, dict):
+        found = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
+        sentence = f"{found}; expected a mapping with the key tenants"
+        raise _refusal(source, [f"{source}:{tree.places.line(())}: {sentence}"])
+    tree.data.setdefault("name", _name_from(path))
+    return _checked(tree, folder=path.resolve().parent, overrides=overrides)
+
+
+def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
+    """Check a study given as data, in the file's form; traces are relative to the working directory.
+
+    Raises:
+        StudyError: with every problem.
+    """
+    return _checked(Tree(data=_copied(data), places=where.Places()), folder=Path.cwd(), overrides=overrides)
+
+
+def _copied(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _copied(value) for key, value in data.items()}
+    return [_copied(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def _find(name_or_path: str | Path) -> Path:
+    name = str(name_or_path)
+    if isinstance(name_or_path, str) and name in builtin_names():
+        return builtin_file(name)
+    path = Path(name_or_path).expanduser()
+    try:
+        if path.is_file():
+            return path
+        exists, is_folder = path.exists(), path.is_dir()
+    except (OSError, ValueError):  # a name that is too long, holds a NUL, or lies in a forbidden folder
+        exists = is_folder = False
+    built_in = "built-in studies: " + ", ".join(builtin_names())
+    if is_folder:
+        raise StudyError(f"{shown(name)} is a directory, not a study file", hint=f"name a YAML file; {built_in}")
+    if exists:
+        raise StudyError(f"{shown(name)} is not a regular file", hint=f"name a YAML file; {built_in}")
+    near = did_you_mean(path.stem, builtin_names())
+    raise StudyError(f"there is no study {shown(name)}, neither a file nor a built-in one{near}", hint=built_in)
+
+
+def _text_of(path: Path, source: str) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise StudyError(f"{source} can't be read: {reason}", hint="check the file's permissions") from None
+    if len(content) > LARGEST_FILE:
+        hint = "name the YAML file that says what to measure"
+        raise StudyError(f"{source} is larger than {LARGEST_FILE // 1024} KiB, too large for a study", hint=hint)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise StudyError(f"{source} is not a text file", hint="a study is YAML text in UTF-8")
+    return text
+
+
+def _name_from(path: Path) -> str:
+    return re.sub(r"[^\w.-]+", "-", path.stem).strip("-._")[:80] or "study"
+
+
+def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str]) -> Study:
+    sayings = apply_overrides(tree, overrides)
+    problems = list(tree.problems)
+    already = {path for path, _ in problems}
+    broken: set[str] = set()
+    try:
+        study = Study.model_validate(tree.data)
+    except ValidationError as error:
+        found = problems_of(error)
+        problems += [(path, sentence) for path, sentence in found if path not in already]
+        study, broken = _sketch(tree.data, [path for path, _ in found])
+    problems += [(it.path, it.sentence) for it in contradictions(study) if not it.rests_on & broken]
+    study, missing = _with_traces(study, folder)
+    problems += missing
+    if problems or sayings:
+        problems.sort(key=lambda problem: tree.places.line(problem[0]))
+        lines = [tree.places.describe(path, sentence) for path, sentence in problems]
+        raise _refusal(tree.places.source or "the study", list(dict.fromkeys([*lines, *sayings])))
+    return study.placed(tree.places)
+
+
+def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[str]]:
+    """What is left of a study without its wrong keys, so that contradictions in the rest still show."""
+    entries = data.get("tenants")
+    tenants = dict(entries) if isinstance(entries, dict) else {}
+    broken: set[str] = set()
+    for path in wrong:
+        if len(path) > 1 and path[0] == "tenants" and path[1] in tenants:
+            tenants[str(path[1])] = _STAND_IN
+        else:
+            broken.add(str(path[0]) if path else "tenants")
+    sound = {key: value for key, value in data.items() if key not in broken}
+    try:
+        return Study.model_validate({**sound, "tenants": tenants}), broken
+    except ValidationError:  # a tenant's name itself is wrong: nothing that names tenants can be judged
+        return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
+
+
+def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Path, str]]]:
+    """Traces by absolute path, so that the study means the same from any working directory."""
+    problems: list[tuple[where.Path, str]] = []
+
+    def found(load: Load, path: where.Path) -> Load:
+        if load.path is None:
+            return load
+        file = (folder / Path(load.path).expanduser()).resolve()
+        if not file.is_file():
+            problems.append((path, f"there is no trace file {shown(load.path)} beside the study (in {folder})"))
+        elif "," in str(file):
+            problems.append((path, f"the path of the trace, {shown(str(file))}, holds a comma; rename it"))
+        return load.model_copy(update={"path": str(file)})
+
+    loads = tuple(found(load, ("loads", index)) for index, load in enumerate(study.loads))
+    tenants = {
+        name: entry.model_copy(update={"load": found(entry.load, ("tenants", name, "load"))}) if entry.load else entry
+        for name, entry in study.tenants.items()
+    }
+    return study.model_copy(update={"loads": loads, "tenants": tenants}), problems
+
+
+def _refusal(source: str, problems: list[str]) -> StudyError:
+    message = f"{source} has {amount(len(problems), 'problem')}"
+    return StudyError(message, problems=tuple(problems), hint="mend the lines named and run it again")

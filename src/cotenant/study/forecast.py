@@ -1,0 +1,134 @@
+"""What a study will take: trials, time and memory, before anything is started."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cotenant.errors import DoesNotFit
+from cotenant.study.expand import needs_capacity, trials_per_block
+from cotenant.study.mixes import Mix
+from cotenant.study.model import Study
+from cotenant.study.words import shown
+from cotenant.workloads.protocol import Properties, WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MixMemory:
+    """Memory that one mix needs at its peak."""
+
+    mix: str
+    needed_bytes: int
+    """A lower bound where ``unknown`` names someone."""
+    biggest: str
+    biggest_bytes: int
+    unknown: tuple[str, ...]
+    """Tenants whose memory can't be known before they run."""
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What carrying out a study takes. Seconds count leads and windows; building the tenants comes on top."""
+
+    study: str
+    device: str
+    trials_per_block: int
+    calibrations: int
+    """Solo measurements of capacity before the first block, for loads given as a share."""
+    blocks_min: int
+    blocks_max: int
+    """Limited by the time budget, where that ends first."""
+    trials_min: int
+    trials_max: int
+    seconds_min: float
+    seconds_max: float
+    memory_bytes: int
+    """What the device has free."""
+    memory: tuple[MixMemory, ...]
+    """By mix, largest need first; solo mixes too."""
+
+    def require_fit(self) -> None:
+        """Refuse a study with a mix that the device's memory can't hold.
+
+        Raises:
+            DoesNotFit: naming the mix, its biggest tenant, what is needed and what there is.
+        """
+        misfits = [mix for mix in self.memory if not mix.fits]
+        if not misfits:
+            return
+        worst = misfits[0]
+        at_least = "at least " if worst.unknown else ""
+        more = "" if len(misfits) == 1 else f"; {len(misfits) - 1} more can't fit either"
+        raise DoesNotFit(
+            f"mix {shown(worst.mix)} needs {at_least}{_readable(worst.needed_bytes)} "
+            f"({_readable(worst.biggest_bytes)} of it for {shown(worst.biggest)}), "
+            f"but {self.device} has {_readable(self.memory_bytes)} free{more}",
+            hint=f"leave the mix out, lower the batch of {shown(worst.biggest)}, or use smaller (-mini) workloads",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return asdict(self) | {"fits": all(mix.fits for mix in self.memory)}
+
+
+def forecast(
+    study: Study,
+    *,
+    modes: Sequence[str],
+    memory_bytes: int,
+    properties: Callable[[WorkloadSpec], Properties],
+    base_bytes_per_tenant: int = 0,
+    device: str | None = None,
+) -> Forecast:
+    """Trials, time and memory of a study.
+
+    Args:
+        study: What to measure.
+        modes: The ways to share that the device has available.
+        memory_bytes: Memory that tenants can have on the device.
+        properties: What a request of a workload costs; asked once for each tenant.
+        base_bytes_per_tenant: What a tenant's process takes before it holds a model.
+        device: Where it runs; the study's device unless given.
+    """
+    trials = trials_per_block(study, modes)
+    calibrations = len(needs_capacity(study))
+    trial_s = study.window_s + study.lead_s
+    block_s = trials * trial_s
+    most = study.blocks.max
+    if study.budget_s is not None:
+        within = int(max(study.budget_s - calibrations * trial_s, 0) // block_s)
+        most = max(study.blocks.min, min(most, within))
+    peaks = {name: properties(study.tenants[name].spec()).peak_memory_bytes for name in study.measured()}
+    solos = tuple(Mix(name, (name,)) for name in peaks)
+    memory = [_memory(mix, peaks, base_bytes_per_tenant, memory_bytes) for mix in (*solos, *study.mix_list())]
+    return Forecast(
+        study=study.name,
+        device=device or study.device,
+        trials_per_block=trials,
+        calibrations=calibrations,
+        blocks_min=study.blocks.min,
+        blocks_max=most,
+        trials_min=trials * study.blocks.min,
+        trials_max=trials * most,
+        seconds_min=calibrations * trial_s + study.blocks.min * block_s,
+        seconds_max=calibrations * trial_s + most * block_s,
+        memory_bytes=memory_bytes,
+        memory=tuple(sorted(memory, key=lambda mix: -mix.needed_bytes)),
+    )
+
+
+def _memory(mix: Mix, peaks: dict[str, int | None], base_bytes: int, free_bytes: int) -> MixMemory:
+    needs = {name: (peaks[name] or 0) + base_bytes for name in mix.members}
+    needed = sum(needs[name] for name in mix.members)
+    biggest = max(needs, key=lambda name: needs[name])
+    unknown = tuple(name for name in needs if peaks[name] is None)
+    return MixMemory(mix.label, needed, biggest, needs[biggest], unknown, fits=needed <= free_bytes)
+
+
+def _readable(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"

@@ -1,0 +1,103 @@
+"""Which tenants are on at the same time: the rules of the file, and the mixes they stand for."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+
+from cotenant.study.values import Copies, GroupName, Name
+from cotenant.study.words import did_you_mean, expected
+from cotenant.tenancy import Frozen
+
+# Tags of unions appear in pydantic's error paths. No key of a file can hold a NUL, so they are told apart.
+WORD, LISTS = "\0word", "\0lists"
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Tenants of the study that are on together, by name, in order; a name may repeat."""
+
+    label: str
+    members: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The members' names within the mix: copies of one tenant are `a#1`, `a#2`."""
+        times = Counter(self.members)
+        seen: Counter[str] = Counter()
+        named = []
+        for member in self.members:
+            seen[member] += 1
+            named.append(f"{member}#{seen[member]}" if times[member] > 1 else member)
+        return tuple(named)
+
+
+class MixLists(Frozen):
+    """Mixes that are spelled out."""
+
+    copies: Mapping[Name, tuple[Copies, ...]] = Field(
+        default_factory=dict,
+        description="Copies of one tenant beside each other: how many, for each tenant.",
+        examples=[{"distilgpt2": [2, 3, 4, 10]}],
+    )
+    groups: Mapping[GroupName, tuple[Name, ...]] = Field(
+        default_factory=dict,
+        description="Named groups of tenants that are on together; a tenant may repeat.",
+        examples=[{"encoders": ["bert-mini", "roberta-mini"]}],
+    )
+
+
+def _word(value: Any) -> str:
+    if value not in ("solo", "pairs"):
+        near = did_you_mean(value, ("solo", "pairs")) if isinstance(value, str) else ""
+        wanted = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
+        raise expected(wanted, value, near)
+    return str(value)
+
+
+def _form(value: Any) -> str:
+    return LISTS if isinstance(value, dict | MixLists) else WORD
+
+
+Word = Annotated[
+    Literal["solo", "pairs"], PlainValidator(_word), WithJsonSchema({"type": "string", "enum": ["solo", "pairs"]})
+]
+MixRule = Annotated[Annotated[Word, Tag(WORD)] | Annotated[MixLists, Tag(LISTS)], Discriminator(_form)]
+
+
+def mixes_of(rules: Sequence[MixRule], tenants: Sequence[str]) -> tuple[Mix, ...]:
+    """The mixes of several tenants that the rules stand for, in the rules' order, each label once.
+
+    Solo trials are no mixes in this sense: they are the baseline of every block, see `expand`.
+    """
+    first: dict[str, Mix] = {}
+    for rule in rules:
+        for mix in _mixes_of_one(rule, tenants):
+            first.setdefault(mix.label, mix)
+    return tuple(first.values())
+
+
+def members_of(rules: Sequence[MixRule], tenants: Sequence[str]) -> tuple[str, ...]:
+    """The tenants that appear in any mix, in the study's order."""
+    used = {member for mix in mixes_of(rules, tenants) for member in mix.members}
+    return tuple(name for name in tenants if "solo" in rules or name in used)
+
+
+def pair_label(members: Sequence[str]) -> str:
+    """`a+b`."""
+    return "+".join(members)
+
+
+def _mixes_of_one(rule: MixRule, tenants: Sequence[str]) -> Iterator[Mix]:
+    if rule == "pairs":
+        for pair in combinations(tenants, 2):
+            yield Mix(pair_label(pair), pair)
+    if isinstance(rule, MixLists):
+        for tenant, counts in rule.copies.items():
+            for count in counts:
+                yield Mix(f"{tenant} x{count}", (tenant,) * count)
+        for label, members in rule.groups.items():
+            yield Mix(label, tuple(members))

@@ -1,0 +1,263 @@
+"""The typed study: what to measure, with a default for everything except the tenants."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema, model_validator
+
+from cotenant.load.spec import Load
+from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
+from cotenant.study.places import Places
+from cotenant.study.values import (
+    Controls,
+    Count,
+    DtypeName,
+    Interval,
+    Latency,
+    LoadText,
+    Name,
+    Options,
+    Priority,
+    Quantile,
+    Seconds,
+    SecondsOrZero,
+    Seed,
+    Sentence,
+    Share,
+    SharingText,
+    StudyName,
+    Switch,
+    Text,
+    one_of,
+)
+from cotenant.study.words import expected
+from cotenant.tenancy import Frozen, Sharing, Slo, Tenant
+from cotenant.workloads.protocol import WorkloadSpec
+
+
+class SloEntry(Frozen):
+    """A latency objective; `slo: 50ms` is short for `slo: {latency: 50ms, quantile: p99}`."""
+
+    latency_s: Latency = Field(alias="latency", description="Requests are done within this time.", examples=["50ms"])
+    quantile: Quantile = Field(default=0.99, description="The share of requests that have to.", examples=["p99"])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | SloEntry) else {"latency": value}
+
+    def slo(self) -> Slo:
+        """In the measurement's terms."""
+        return Slo(latency_ms=self.latency_s * 1e3, quantile=self.quantile)
+
+
+class TenantEntry(Frozen):
+    """One tenant as the file describes it: a workload, its size, its load, what it is promised."""
+
+    workload: Text = Field(
+        description="A catalogue name, `package.module:function`, a directory, a file, `command:...` or an address.",
+        examples=["bert-base-mini"],
+    )
+    batch: Count = Field(default=1, description="Items per request.", examples=[8])
+    seq: Count | None = Field(default=None, description="Tokens per item; default: the workload's.", examples=[128])
+    dtype: DtypeName | None = Field(default=None, description="Number format; default: what the device does well.")
+    mode: Text | None = Field(
+        default=None,
+        description="Decoders: forward, prefill, decode, generate; encoders: embed, classify.",
+        examples=["generate"],
+    )
+    tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
+    train: Switch = Field(default=False, description="A training step instead of inference.")
+    layers: Text = Field(
+        default="full", description="Which blocks of the model: full, last 50%, last 3.", examples=["last 50%"]
+    )
+    weights: Text | None = Field(
+        default=None, description="Directory of safetensors or hub id; default: random from the seed."
+    )
+    params: Options = Field(
+        default_factory=dict, description="Options that only this workload knows.", examples=[{"size": 2048}]
+    )
+    seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
+    load: LoadText | None = Field(
+        default=None, description="When its requests come; overrides the study's loads.", examples=["poisson(70%)"]
+    )
+    slo: SloEntry | None = Field(
+        default=None, description="Latency objective: a time, or a time and a quantile.", examples=["50ms"]
+    )
+    priority: Priority = Field(default=0, description="Higher goes first where the sharing knows priorities.")
+    share: Share | None = Field(
+        default=None, description="Part of the device it is given where the sharing splits it.", examples=[40]
+    )
+    threads: Count | None = Field(
+        default=None, description="CPU threads per operator; default: what the sharing gives."
+    )
+    timing: Annotated[
+        Literal["pipelined", "synchronised"],
+        PlainValidator(one_of("pipelined", "synchronised")),
+        WithJsonSchema({"type": "string", "enum": ["pipelined", "synchronised"]}),
+    ] = Field(
+        default="pipelined",
+        description="synchronised: wait for the device after each stage, so that stage times add up.",
+    )
+
+    def spec(self) -> WorkloadSpec:
+        """Which workload, at which size."""
+        return WorkloadSpec(
+            name=self.workload,
+            batch=self.batch,
+            seq=self.seq,
+            dtype=self.dtype,
+            mode=self.mode,
+            tokens=self.tokens,
+            train=self.train,
+            layers=self.layers,
+            weights=self.weights,
+            params=self.params,
+            seed=self.seed,
+        )
+
+    def tenant(self, name: str, of: str, load: Load) -> Tenant:
+        """In the measurement's terms: under a name within a mix, with the load it has there."""
+        return Tenant(
+            name=name,
+            of=of,
+            workload=self.spec(),
+            load=load,
+            slo=self.slo.slo() if self.slo else None,
+            priority=self.priority,
+            share=self.share,
+            threads=self.threads,
+            synchronised=self.timing == "synchronised",
+        )
+
+
+class Until(Frozen):
+    """When the answer is precise enough."""
+
+    interval: Interval = Field(
+        description="Relative half-width of every slowdown's interval at which the run stops.", examples=["3%"]
+    )
+
+
+class Blocks(Frozen):
+    """How often everything is repeated; `blocks: 5` is short for `{min: 5, max: 5}`."""
+
+    min: Count = Field(default=3, description="At least this many blocks, however precise the answer is.")
+    max: Count = Field(default=30, description="At most this many blocks, however imprecise the answer is.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_number(cls, value: Any) -> Any:
+        if isinstance(value, dict | Blocks):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise expected("a whole number of at least 1 or a mapping such as {min: 3, max: 30}", value)
+        return {"min": value, "max": value}
+
+
+def _all(value: Any) -> str:
+    if value != "all":
+        raise expected("all or a list such as [processes, threads]", value)
+    return "all"
+
+
+def _sharing_form(value: Any) -> str:
+    return LISTS if isinstance(value, list | tuple) else WORD
+
+
+SharingRule = Annotated[
+    Annotated[Literal["all"], PlainValidator(_all), WithJsonSchema({"type": "string", "const": "all"}), Tag(WORD)]
+    | Annotated[tuple[SharingText, ...], Tag(LISTS)],
+    Discriminator(_sharing_form),
+]
+
+
+class Study(Frozen):
+    """What to measure. See `files.load_study` for how a file becomes one."""
+
+    name: StudyName = Field(default="study", description="Names the run's folder; default: the file's name.")
+    about: Sentence = Field(default="", description="One sentence about what the study asks.")
+    device: Text = Field(
+        default="cpu", description="Where it runs; `--device` overrides it.", examples=["cpu", "cuda:0"]
+    )
+    tenants: Mapping[Name, TenantEntry] = Field(
+        description="Who can be on the device, by name.",
+        examples=[{"bert-mini": {"workload": "bert-base-mini", "batch": 4}}],
+    )
+    mixes: tuple[MixRule, ...] = Field(
+        default=("solo", "pairs"),
+        description="Who is on at the same time. Solo trials of all who appear are always measured.",
+        examples=[["solo", "pairs"]],
+    )
+    sharing: SharingRule = Field(
+        default=(Sharing(mode="processes"),),
+        description="How they share the device: a list of ways, or `all` that the device has available.",
+        examples=[["processes", "threads"]],
+    )
+    settings: tuple[Controls, ...] = Field(
+        default=({},),
+        description="Settings of the device's controls (clocks, power limit); everything is measured at each.",
+        examples=[[{}, {"power_limit_w": 250}]],
+    )
+    loads: tuple[LoadText, ...] = Field(
+        default=(Load(kind="closed"),),
+        description="When requests come; everything is measured under each. A tenant's own `load` overrides them.",
+        examples=[["closed(1)", "poisson(70%)"]],
+    )
+    window_s: Seconds = Field(default=2.0, alias="window", description="Length of a trial's counted window.")
+    lead_s: SecondsOrZero = Field(
+        default=0.3, alias="lead", description="All tenants run together for this long before the window opens."
+    )
+    until: Until | None = Field(
+        default=Until(interval=0.03), description="Stop when precise enough; null: never before `blocks` or `budget`."
+    )
+    budget_s: Seconds | None = Field(
+        default=600.0, alias="budget", description="Begin no block that would end after this time; null: no limit."
+    )
+    blocks: Blocks = Field(default=Blocks(), description="How often everything is repeated, in random order each time.")
+    fresh: Annotated[
+        Literal["study", "block"],
+        PlainValidator(one_of("study", "block")),
+        WithJsonSchema({"type": "string", "enum": ["study", "block"]}),
+    ] = Field(
+        default="study",
+        description="study: tenant processes stay up over the run; block: fresh ones for each block.",
+    )
+    seed: Seed = Field(default=1, description="Seed of the order of trials and of all schedules.")
+
+    _places: Places = PrivateAttr(default_factory=Places)
+
+    @property
+    def places(self) -> Places:
+        """Where each key was written, for sentences about it."""
+        return self._places
+
+    def placed(self, places: Places) -> Self:
+        """The same study, knowing where it was written."""
+        self._places = places
+        return self
+
+    def mix_list(self) -> tuple[Mix, ...]:
+        """The mixes of several tenants."""
+        return mixes_of(self.mixes, tuple(self.tenants))
+
+    def measured(self) -> tuple[str, ...]:
+        """The tenants that appear in any mix, in the study's order."""
+        return members_of(self.mixes, tuple(self.tenants))
+
+    def sharings(self, modes: Sequence[str]) -> tuple[Sharing, ...]:
+        """The ways to share; ``modes`` are those that the device has available, for `sharing: all`."""
+        return tuple(Sharing(mode=mode) for mode in modes) if self.sharing == "all" else tuple(self.sharing)
+
+    def with_modes(self, modes: Sequence[str]) -> Self:
+        """The same study with `sharing: all` spelled out, so that it means the same on another day."""
+        return self.model_copy(update={"sharing": self.sharings(modes)})
+
+    def to_yaml(self) -> str:
+        """The study as a file that says the same."""
+        from cotenant.study.tree import write
+
+        full = self.model_dump(mode="json", by_alias=True)
+        terse = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        spelled_out = {key: terse[key] for key in ("tenants", "mixes") if key in terse}
+        return write({**full, **spelled_out})

@@ -1,0 +1,91 @@
+"""`--set key=value`: changes to a study from the command line, before it is checked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cotenant.study.places import Path, dotted
+from cotenant.study.tree import NotYaml, Tree, read
+from cotenant.study.words import did_you_mean, key_shown, shown
+
+
+class _Unset(ValueError):
+    """An override that can't be understood; the message is the sentence."""
+
+
+def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
+    """Change the tree's data in place; give one sentence for each override that can't be understood."""
+    problems: list[str] = []
+    changed: set[Path] = set()
+    for text in overrides:
+        try:
+            changed.add(_apply(tree, text))
+        except _Unset as error:
+            problems.append(f"--set {_one_line(text)}: {error}")
+    # A fixed number of blocks leaves no room to stop early: it takes the file's `until` back.
+    fixed = isinstance(tree.data.get("blocks"), int)
+    if fixed and ("blocks",) in changed and not any(path[0] == "until" for path in changed):
+        tree.data["until"] = None
+    return problems
+
+
+def _apply(tree: Tree, text: str) -> Path:
+    key, equals, written = text.partition("=")
+    if not equals or not key.strip():
+        raise _Unset("expected key=value, such as window=2s or tenants.bert.batch=8")
+    try:
+        value = read(written)
+    except NotYaml as error:
+        raise _Unset(str(error)) from None
+    if value.problems:
+        raise _Unset(value.problems[0][1])
+    path = _put(tree.data, (), key.strip().split("."), value.data)
+    tree.places.override(path, _one_line(text))
+    return path
+
+
+def _put(container: Any, path: Path, parts: list[str], value: Any) -> Path:
+    """Walk to the key and set it. Keys may hold dots (`llama-3.2-3b`): the longest one that exists is taken."""
+    if isinstance(container, list):
+        return _put_in_list(container, path, parts, value)
+    if not isinstance(container, dict):
+        raise _Unset(f"{dotted(path)} is {shown(container)} here, not a mapping; set it as a whole")
+    for length in range(len(parts), 0, -1):
+        key = ".".join(parts[:length])
+        if key in container:
+            inner, rest = (*path, key), parts[length:]
+            if rest:
+                return _put(container[key], inner, rest, value)
+            container[key] = value
+            return inner
+    return _put_new(container, path, parts, value)
+
+
+def _put_new(container: dict[str, Any], path: Path, parts: list[str], value: Any) -> Path:
+    if path == ("tenants",):
+        name = ".".join(parts)
+        if not isinstance(value, dict):
+            near = did_you_mean(parts[0], container) or did_you_mean(name.rpartition(".")[0], container)
+            raise _Unset(f"there is no tenant {shown(name.rpartition('.')[0] or name)} in this study{near}")
+        container[name] = value
+        return (*path, name)
+    key, rest = parts[0], parts[1:]
+    if not rest:
+        container[key] = value
+        return (*path, key)
+    container[key] = {}
+    return _put(container[key], (*path, key), rest, value)
+
+
+def _put_in_list(items: list[Any], path: Path, parts: list[str], value: Any) -> Path:
+    if not parts[0].isdecimal() or int(parts[0]) >= len(items):
+        wanted = f"a position from 0 to {len(items) - 1}" if items else "the whole list: it is empty"
+        raise _Unset(f"{dotted(path)} is a list; expected {wanted}, not {shown(parts[0])}")
+    index = int(parts[0])
+    if parts[1:]:
+        return _put(items[index], (*path, index), parts[1:], value)
+    items[index] = value
+    return (*path, index)
+
+
+def _one_line(text: str) -> str:
+    return key_shown(" ".join(text.split()))

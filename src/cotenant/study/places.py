@@ -1,0 +1,56 @@
+"""Where each key of a study was written: a line of its file, or an override on the command line."""
+
+from cotenant.study.words import key_shown
+
+Path = tuple[str | int, ...]
+
+
+def dotted(path: Path) -> str:
+    """`tenants.bert.batch`, as sentences and `--set` name it."""
+    return ".".join(key_shown(str(part)) for part in path)
+
+
+class Places:
+    """Knows the line of every key. Where a study was written is no part of what it says: all places are equal."""
+
+    def __init__(self, source: str = "") -> None:
+        self.source = source
+        self._lines: dict[Path, int] = {}
+        self._overrides: dict[Path, str] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places)
+
+    def __hash__(self) -> int:
+        return hash(Places)
+
+    def note(self, path: Path, line: int) -> None:
+        """A key (or a list's item) stands on this line."""
+        self._lines.setdefault(path, line)
+
+    def override(self, path: Path, text: str) -> None:
+        """A key's value comes from the command line, and with it all below it."""
+        for table in (self._lines, self._overrides):
+            for known in [known for known in table if known[: len(path)] == path]:
+                del table[known]
+        self._overrides[path] = text
+
+    def line(self, path: Path) -> int:
+        """The line of the key or of the nearest one above it; after all lines if it was overridden."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self._overrides:
+                return 1_000_000_000
+            if path[:length] in self._lines:
+                return self._lines[path[:length]]
+        return 1
+
+    def describe(self, path: Path, sentence: str) -> str:
+        """One problem on one line: place, key, sentence."""
+        key = f"{dotted(path)}: " if path else ""
+        return f"{self._where(path)}{key}{sentence}"
+
+    def _where(self, path: Path) -> str:
+        for length in range(len(path), -1, -1):
+            if path[:length] in self._overrides:
+                return f"--set {self._overrides[path[:length]]}: "
+        return f"{self.source}:{self.line(path)}: " if self.source else ""

@@ -1,0 +1,30 @@
+"""The form of a study file as JSON Schema, for editors that complete and check YAML."""
+
+from typing import Any
+
+from cotenant.study.model import Study
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a study file, with a description of every key."""
+    schema = Study.model_json_schema(by_alias=True, mode="validation")
+    for definition in (schema, *schema.get("$defs", {}).values()):
+        for key, form in definition.get("properties", {}).items():
+            form["title"] = key
+    _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
+    slo = schema["$defs"]["SloEntry"]
+    _also(slo, slo["properties"]["latency"])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "cotenant study",
+        "description": "What to measure: tenants, their mixes, how they share a device, and when to stop.",
+    }
+
+
+def _also(definition: dict[str, Any], short: dict[str, Any]) -> None:
+    """Let a mapping be written in its short form too."""
+    long = dict(definition)
+    definition.clear()
+    definition["description"] = long.pop("description", "")
+    definition["anyOf"] = [{key: value for key, value in short.items() if key != "title"}, long]

@@ -1,0 +1,88 @@
+"""What pydantic found wrong, in plain words."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from cotenant.study.mixes import LISTS, WORD
+from cotenant.study.model import Study
+from cotenant.study.places import Path
+from cotenant.study.words import did_you_mean, key_shown, shown
+
+_MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
+
+
+def problems_of(error: ValidationError) -> list[tuple[Path, str]]:
+    """Path and sentence of everything that is wrong."""
+    return [_problem(details) for details in error.errors(include_url=False)]
+
+
+def _problem(details: ErrorDetails) -> tuple[Path, str]:
+    path = tuple(part for part in details["loc"] if part not in (WORD, LISTS, "[key]"))
+    field = _field_at(path)
+    example = f" such as {_example(field)}" if field is not None and field.examples else ""
+    match details["type"]:
+        case "value_error":
+            return path, str(details["ctx"]["error"])
+        case "missing":
+            about = f": {field.description}" if field is not None and field.description else ""
+            return path[:-1], f"{path[-1]} is missing{about}"
+        case "extra_forbidden":
+            return path, _unknown_key(path)
+        case "tuple_type":
+            return path, f"expected a list{example}, not {shown(details['input'])}"
+        case kind if kind in _MAPPINGS:
+            return path, f"expected a mapping{example}, not {shown(details['input'])}"
+    return path, details["msg"]
+
+
+def _unknown_key(path: Path) -> str:
+    keys = [_written(name, field) for name, field in _model_at(path[:-1]).model_fields.items()]
+    near = did_you_mean(str(path[-1]), keys)
+    return f"unknown key{near or '; expected one of ' + ', '.join(keys)}"
+
+
+def _example(field: FieldInfo) -> str:
+    """The field's first example in YAML's flow style."""
+    return _flow((field.examples or [""])[0])
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key_shown(key)}: {_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(inner) for inner in value) + "]"
+    return str(value)
+
+
+def _written(name: str, field: FieldInfo) -> str:
+    return field.alias or name
+
+
+def _model_at(path: Path) -> type[BaseModel]:
+    """The model that describes the mapping at this path; keys of plain mappings and indices stay within it."""
+    model: type[BaseModel] = Study
+    for part in path:
+        for name, field in model.model_fields.items():
+            if _written(name, field) == part:
+                model = next(_models_in([field.annotation, *field.metadata]), model)
+                break
+    return model
+
+
+def _field_at(path: Path) -> FieldInfo | None:
+    if not path:
+        return None
+    fields = _model_at(path[:-1]).model_fields
+    return next((field for name, field in fields.items() if _written(name, field) == path[-1]), None)
+
+
+def _models_in(annotations: Any) -> Iterator[type[BaseModel]]:
+    for annotation in annotations:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield annotation
+        else:
+            yield from _models_in(get_args(annotation))

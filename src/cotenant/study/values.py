@@ -1,0 +1,334 @@
+"""The scalars of a study file: how each is written, what it becomes, how it is written back.
+
+Each type reads a value or raises ValueError with the whole sentence that the user will see.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, get_args
+
+from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
+
+from cotenant.load.spec import ALIASES, FORMS, Kind, Load
+from cotenant.study.words import did_you_mean, expected, shown
+from cotenant.tenancy import ALONE, Sharing
+from cotenant.workloads.protocol import Dtype
+
+LONGEST_NAME = 80
+RESERVED_IN_NAMES = "/\\+#"
+LARGEST_SEED = 2**63 - 1
+SPLITTING_MODES = ("mps", "green", "mig", "pinned")
+MODES = ("processes", "threads", "streams", *SPLITTING_MODES)
+
+_DURATION = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|min|h)$")
+_SECONDS_IN = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
+_PERCENT = re.compile(r"^(\d+(?:\.\d*)?)\s*%$")
+_QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
+_STUDY_NAME = re.compile(r"^\w[\w .-]*$")
+
+
+def is_number(value: Any) -> bool:
+    """A finite number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(low: int, high: int | None = None) -> Callable[[Any], int]:
+    wanted = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+
+    def read(value: Any) -> int:
+        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= (high or value)
+        if not fits:
+            raise expected(wanted, value)
+        return int(value)
+
+    return read
+
+
+def _priority(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise expected("a whole number", value)
+    return value
+
+
+def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callable[[Any], float]:
+    wanted = f"a time such as {example}" if bare else f"a time with its unit such as {example}"
+
+    def read(value: Any) -> float:
+        match = _DURATION.match(value.strip()) if isinstance(value, str) else None
+        if match:
+            seconds = float(Decimal(match.group(1)) * _SECONDS_IN[match.group(2)])
+        elif bare and is_number(value):
+            seconds = float(value)
+        else:
+            raise expected(wanted, value)
+        if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
+            raise expected(f"a time {'of at least' if zero else 'above'} 0", value)
+        return seconds
+
+    return read
+
+
+def _duration_written(seconds: float) -> str:
+    return f"{Decimal(repr(seconds)):f}s"
+
+
+def _share_of_one(value: Any) -> float:
+    match = _PERCENT.match(value.strip()) if isinstance(value, str) else None
+    share = float(Decimal(match.group(1)) / 100) if match else value
+    if not is_number(share) or not 0 < share < 1:
+        raise expected("a share between 0% and 100% such as 3%", value)
+    return float(share)
+
+
+def _share_written(share: float) -> str:
+    return f"{(Decimal(repr(share)) * 100).normalize():f}%"
+
+
+def _quantile(value: Any) -> float:
+    match = _QUANTILE.match(value.strip()) if isinstance(value, str) else None
+    quantile = float(Decimal(match.group(1)) / 100) if match else value
+    if not is_number(quantile) or not 0 < quantile < 1:
+        raise expected("a quantile such as p99 or p99.9", value)
+    return float(quantile)
+
+
+def _quantile_written(quantile: float) -> str:
+    return f"p{(Decimal(repr(quantile)) * 100).normalize():f}"
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise expected("true or false", value)
+    return value
+
+
+def one_of(*options: str) -> Callable[[Any], str]:
+    """Reads one word of a closed set."""
+
+    def read(value: Any) -> str:
+        if value not in options:
+            near = did_you_mean(value, options) if isinstance(value, str) else ""
+            raise expected(f"one of {', '.join(options)}", value, near)
+        return str(value)
+
+    return read
+
+
+def _text(wanted: str, *, longest: int = 4096, empty: bool = False) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not (value.strip() or empty):
+            raise expected(wanted, value)
+        if len(value) > longest:
+            raise ValueError(f"is {len(value)} characters long; at most {longest} are allowed")
+        if not value.replace("\n", " ").isprintable():
+            raise ValueError("holds control characters; use printable text")
+        return value
+
+    return read
+
+
+def _name(value: Any) -> str:
+    text = _text("a name", longest=LONGEST_NAME)(value)
+    reserved = sorted(set(text) & set(RESERVED_IN_NAMES))
+    if reserved:
+        raise ValueError(f"a name can't hold {' or '.join(reserved)}, which mean something in mixes and paths")
+    if text != text.strip() or "\n" in text or text in {".", ".."}:
+        raise ValueError("a name can't begin or end with a space, hold a line break, or be made of dots")
+    return text
+
+
+def _group_name(value: Any) -> str:
+    """Like a name; a `+` is judged later, beside the group's members."""
+    _name(value.replace("+", "-") if isinstance(value, str) else value)
+    return str(value)
+
+
+def _study_name(value: Any) -> str:
+    text = _text("a name", longest=LONGEST_NAME)(value)
+    if not _STUDY_NAME.match(text) or text != text.strip():
+        raise ValueError(
+            f"{shown(text)} can't name a folder; use letters, digits, spaces, '-', '_' and '.', beginning with a letter"
+        )
+    return text
+
+
+def _load(value: Any) -> Load:
+    if isinstance(value, Load):
+        return value
+    if not isinstance(value, str):
+        raise expected("a load such as closed(1) or poisson(70%)", value)
+    if value.count("(") != value.count(")"):
+        raise ValueError(f'{shown(value)} is cut short; a load with a comma needs quotes inside [...]: "gamma(20, 2)"')
+    try:
+        return Load.model_validate(value)
+    except ValidationError as error:
+        kind, bracket, rest = value.partition("(")
+        kinds = (*get_args(Kind), *ALIASES)
+        if kind.strip() not in kinds:
+            near = did_you_mean(kind.strip(), kinds)
+            near = near.replace('"?', f'{bracket}{rest}"?') if near else ""
+            raise expected(f"a load ({FORMS})", value, near) from None
+        raise ValueError(str(error.errors()[0].get("ctx", {}).get("error", f"{shown(value)} is not a load"))) from None
+
+
+def _share(value: Any) -> float | str:
+    if isinstance(value, str) and value.strip() and value.isprintable():
+        return value
+    if not is_number(value) or value <= 0:
+        raise expected("a share of the device such as 40 or 3g.20gb", value)
+    return float(value)
+
+
+def _sharing(value: Any) -> Sharing:
+    if isinstance(value, Sharing):
+        return value
+    mode, shares = value, None
+    if isinstance(value, dict) and len(value) == 1:
+        ((mode, shares),) = value.items()
+    if not isinstance(mode, str):
+        raise expected("a way to share such as processes or {mps: [60, 40]}", value)
+    if mode == ALONE:
+        raise ValueError("alone is how solo trials run, which are always measured; it is no way to share")
+    if mode not in MODES:
+        raise expected(f"one of {', '.join(MODES)}", mode, did_you_mean(mode, MODES))
+    if shares is None:
+        return Sharing(mode=mode)
+    if mode not in SPLITTING_MODES:
+        raise ValueError(f"{mode} doesn't split the device, so it takes no shares")
+    if not isinstance(shares, list) or not shares:
+        raise expected(f"a list of shares such as {{{mode}: [60, 40]}}", shares)
+    read = tuple(_share(share) for share in shares)
+    if mode == "mps" and any(isinstance(share, str) or share > 100 for share in read):
+        raise ValueError("shares of mps are percentages of the device, above 0 and at most 100")
+    return Sharing(mode=mode, shares=read)
+
+
+def _sharing_written(sharing: Sharing) -> str | dict[str, list[float | str]]:
+    return {sharing.mode: list(sharing.shares)} if sharing.shares else sharing.mode
+
+
+def _plain_mapping(wanted: str) -> Callable[[Any], dict[str, Any]]:
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise expected(wanted, value)
+        for key, inner in value.items():
+            if isinstance(inner, float) and not math.isfinite(inner):
+                raise ValueError(f"{key} is {inner}; expected a finite number")
+        return dict(value)
+
+    return read
+
+
+_NAME_SCHEMA = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME, "pattern": r"^[^/\\+#]+$"}
+_DURATION_SCHEMA = {
+    "anyOf": [
+        {"type": "number", "minimum": 0},
+        {"type": "string", "pattern": r"^\s*(\d+(\.\d*)?|\.\d+)\s*(us|ms|s|min|h)\s*$"},
+    ],
+    "examples": ["500ms", "2s", "2min", 1.5],
+}
+_LOAD_SCHEMA = {
+    "type": "string",
+    "pattern": rf"^\s*({'|'.join((*get_args(Kind), *ALIASES))})\s*(\(.*\))?\s*$",
+    "examples": ["closed(1)", "poisson(70%)", "gamma(20, 2.5)", "trace(arrivals.csv, 50%)"],
+}
+_SHARE_SCHEMA = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "minLength": 1}]}
+_SHARING_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "enum": list(MODES)},
+        {
+            "type": "object",
+            "properties": {
+                mode: {"type": "array", "items": _SHARE_SCHEMA, "minItems": 1, "description": f"Shares under {mode}."}
+                for mode in SPLITTING_MODES
+            },
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+    ],
+    "examples": ["processes", {"mps": [60, 40]}],
+}
+
+Count = Annotated[int, PlainValidator(_whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
+Copies = Annotated[int, PlainValidator(_whole(2, 1000)), WithJsonSchema({"type": "integer", "minimum": 2})]
+Seed = Annotated[int, PlainValidator(_whole(0, LARGEST_SEED)), WithJsonSchema({"type": "integer", "minimum": 0})]
+Priority = Annotated[int, PlainValidator(_priority), WithJsonSchema({"type": "integer"})]
+Switch = Annotated[bool, PlainValidator(_switch), WithJsonSchema({"type": "boolean"})]
+Seconds = Annotated[
+    float,
+    PlainValidator(_duration("500ms, 2s or 2min")),
+    PlainSerializer(_duration_written),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+SecondsOrZero = Annotated[
+    float,
+    PlainValidator(_duration("300ms", zero=True)),
+    PlainSerializer(_duration_written),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+Latency = Annotated[
+    float,
+    PlainValidator(_duration("50ms", bare=False)),
+    PlainSerializer(_duration_written),
+    WithJsonSchema({**_DURATION_SCHEMA["anyOf"][1], "examples": ["50ms"]}),
+]
+Interval = Annotated[
+    float,
+    PlainValidator(_share_of_one),
+    PlainSerializer(_share_written),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^\s*\d+(\.\d*)?\s*%\s*$"},
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            ],
+            "examples": ["3%"],
+        }
+    ),
+]
+Quantile = Annotated[
+    float,
+    PlainValidator(_quantile),
+    PlainSerializer(_quantile_written),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^p\d{1,2}(\.\d+)?$"},
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            ],
+            "examples": ["p99", "p99.9"],
+        }
+    ),
+]
+DtypeName = Annotated[
+    Dtype,
+    PlainValidator(one_of(*get_args(Dtype))),
+    WithJsonSchema({"type": "string", "enum": list(get_args(Dtype))}),
+]
+Text = Annotated[str, PlainValidator(_text("text")), WithJsonSchema({"type": "string", "minLength": 1})]
+Sentence = Annotated[str, PlainValidator(_text("a sentence", empty=True)), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, PlainValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
+GroupName = Annotated[str, PlainValidator(_group_name), WithJsonSchema({**_NAME_SCHEMA, "pattern": r"^[^/\\#]+$"})]
+StudyName = Annotated[
+    str,
+    PlainValidator(_study_name),
+    WithJsonSchema({"type": "string", "pattern": r"^\w[\w .-]*$", "maxLength": LONGEST_NAME}),
+]
+LoadText = Annotated[Load, PlainValidator(_load), PlainSerializer(str), WithJsonSchema(_LOAD_SCHEMA)]
+Share = Annotated[float | str, PlainValidator(_share), WithJsonSchema(_SHARE_SCHEMA)]
+SharingText = Annotated[
+    Sharing, PlainValidator(_sharing), PlainSerializer(_sharing_written), WithJsonSchema(_SHARING_SCHEMA)
+]
+Controls = Annotated[
+    dict[str, Any],
+    PlainValidator(_plain_mapping("a mapping of controls such as {power_limit_w: 250}")),
+    WithJsonSchema({"type": "object"}),
+]
+Options = Annotated[
+    dict[str, Any],
+    PlainValidator(_plain_mapping("a mapping of the workload's own options such as {size: 2048}")),
+    WithJsonSchema({"type": "object"}),
+]

@@ -1,0 +1,50 @@
+"""Plain words for what was found and what was probably meant."""
+
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+_LONGEST = 60
+
+
+def shown(value: Any) -> str:
+    """A value as a sentence names it: short, on one line, without control characters."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _short(str(value))
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "a mapping"
+    return json.dumps(_short(str(value)), ensure_ascii=not str(value).isprintable())
+
+
+def key_shown(key: str) -> str:
+    """A key as it stands in a dotted path; hostile ones are escaped."""
+    return _short(key) if key and key.isprintable() else json.dumps(_short(key))
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """`; did you mean "batch"?`, or nothing if no option is near."""
+    by_lower = {option.lower(): option for option in options}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f'; did you mean "{by_lower[near[0]]}"?' if near else ""
+
+
+def expected(wanted: str, value: Any, near: str = "") -> ValueError:
+    """The error of a value that is something else than wanted."""
+    return ValueError(f"expected {wanted}, not {shown(value)}{near}")
+
+
+def amount(number: int, noun: str) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
