@@ -71,13 +71,13 @@ def test_spins_cost_is_not_claimed_to_be_floating_point():
 @pytest.mark.parametrize(
     ("workload", "fields", "sentence"),
     [
-        (Null(), {"params": {"ms": 5}}, "`null` has no param `ms`."),
-        (Null(), {"train": True}, "`null` has no train, but the tenant says `train: true`."),
-        (Sleep(), {"params": {"mss": 5}}, "`sleep` has no param `mss`."),
-        (Sleep(), {"params": {"ms": -1}}, "`sleep`: param `ms` is -1: input should be greater than or equal to 0."),
+        (Null(), {"params": {"ms": 5}}, "`null` has no param `ms`"),
+        (Null(), {"train": True}, "`null` has no train, but the tenant says `train: true`"),
+        (Sleep(), {"params": {"mss": 5}}, "`sleep` has no param `mss`"),
+        (Sleep(), {"params": {"ms": -1}}, "`sleep`: param `ms` is -1: input should be greater than or equal to 0"),
         (Sleep(), {"params": {"ms": "long"}}, "`sleep`: param `ms` is 'long': input should be a valid number"),
-        (Spin(), {"params": {"work": 0}}, "`spin`: param `work` is 0: input should be greater than or equal to 1."),
-        (Spin(), {"dtype": "float64"}, "`spin` has no dtype, but the tenant says `dtype: float64`."),
+        (Spin(), {"params": {"work": 0}}, "`spin`: param `work` is 0: input should be greater than or equal to 1"),
+        (Spin(), {"dtype": "float64"}, "`spin` has no dtype, but the tenant says `dtype: float64`"),
     ],
 )
 def test_what_it_would_not_use_is_refused_in_one_sentence(workload, fields, sentence):
@@ -89,4 +89,4 @@ def test_what_it_would_not_use_is_refused_in_one_sentence(workload, fields, sent
 def test_a_typo_in_a_param_suggests_the_nearest():
     with pytest.raises(WorkloadError) as refused:
         Sleep().check(WorkloadSpec(name="sleep", params={"mss": 5}))
-    assert refused.value.hint == "Did you mean `ms`?"
+    assert refused.value.hint == "did you mean `ms`?"

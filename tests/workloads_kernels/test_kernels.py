@@ -170,22 +170,22 @@ def test_the_seed_decides_the_inputs():
         (
             "sgemm",
             {"dtype": "float64"},
-            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: float64`.",
-            "Use `dgemm`.",
+            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: float64`",
+            "use `dgemm`",
         ),
         (
             "bgemm-mini",
             {"dtype": "float16"},
-            "`bgemm-mini` multiplies bfloat16 matrices, but the tenant says `dtype: float16`.",
-            "Use `hgemm-mini`.",
+            "`bgemm-mini` multiplies bfloat16 matrices, but the tenant says `dtype: float16`",
+            "use `hgemm-mini`",
         ),
         (
             "sgemm",
             {"dtype": "int8"},
-            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: int8`.",
-            "The products are sgemm, dgemm, hgemm, bgemm.",
+            "`sgemm` multiplies float32 matrices, but the tenant says `dtype: int8`",
+            "the products are sgemm, dgemm, hgemm, bgemm",
         ),
-        ("sgemm", {"params": {"sise": 8}}, "`sgemm` has no param `sise`.", "Did you mean `size`?"),
+        ("sgemm", {"params": {"sise": 8}}, "`sgemm` has no param `sise`", "did you mean `size`?"),
         (
             "sgemm",
             {"params": {"inputs": "sparse"}},
@@ -197,10 +197,10 @@ def test_the_seed_decides_the_inputs():
         ("sgemm", {"params": {"inputs": "normal(3)"}}, "`sgemm`: param `inputs` is 'normal(3)': expected one", None),
         ("sgemm", {"params": {"size": 0}}, "`sgemm`: param `size` is 0: input should be greater", None),
         ("triad", {"params": {"size": "large"}}, "`triad`: param `size` is 'large': could not parse", None),
-        ("triad", {"dtype": "int8"}, "`triad` computes with floating point numbers, not int8.", "Use one of"),
+        ("triad", {"dtype": "int8"}, "`triad` computes with floating point numbers, not int8", "use one of"),
         ("cache", {"params": {"sweeps": 0}}, "`cache`: param `sweeps` is 0: input should be greater", None),
-        ("launch", {"seq": 128}, "`launch` has no seq, but the tenant says `seq: 128`.", "Remove `seq`"),
-        ("launch", {"weights": "./dir"}, "`launch` has no weights, but the tenant", "Remove `weights`"),
+        ("launch", {"seq": 128}, "`launch` has no seq, but the tenant says `seq: 128`", "remove `seq`"),
+        ("launch", {"weights": "./dir"}, "`launch` has no weights, but the tenant", "remove `weights`"),
     ],
 )
 def test_what_it_can_not_do_is_refused_in_one_sentence(name, fields, message, hint):

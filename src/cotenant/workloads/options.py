@@ -32,16 +32,16 @@ def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
         names = sorted(known.model_fields)
         near = get_close_matches(key, names, n=1)
         if near:
-            hint = f"Did you mean `{near[0]}`?"
+            hint = f"did you mean `{near[0]}`?"
         else:
-            hint = f"It knows {', '.join(f'`{name}`' for name in names)}." if names else "It has no params."
-        raise WorkloadError(f"`{spec.name}` has no param `{key}`.", hint=hint)
+            hint = f"it knows {', '.join(f'`{name}`' for name in names)}" if names else "it has no params"
+        raise WorkloadError(f"`{spec.name}` has no param `{key}`", hint=hint)
     if problem["type"] == "missing":
         raise WorkloadError(
-            f"`{spec.name}` needs the param `{key}`.", hint=f"Add `params: {{{key}: ...}}` to the tenant."
+            f"`{spec.name}` needs the param `{key}`", hint=f"add `params: {{{key}: ...}}` to the tenant"
         )
     complaint = problem["msg"].removeprefix("Value error, ")
-    raise WorkloadError(f"`{spec.name}`: param `{key}` is {_short(problem['input'])}: {_lower_first(complaint)}.")
+    raise WorkloadError(f"`{spec.name}`: param `{key}` is {_short(problem['input'])}: {_lower_first(complaint)}")
 
 
 def refuse_unused(spec: WorkloadSpec, *, used: Collection[str] = ()) -> None:
@@ -50,8 +50,8 @@ def refuse_unused(spec: WorkloadSpec, *, used: Collection[str] = ()) -> None:
         value = getattr(spec, field)
         if field not in used and value != WorkloadSpec.model_fields[field].default:
             raise WorkloadError(
-                f"`{spec.name}` has no {field}, but the tenant says `{field}: {_plain(value)}`.",
-                hint=f"Remove `{field}` from this tenant.",
+                f"`{spec.name}` has no {field}, but the tenant says `{field}: {_plain(value)}`",
+                hint=f"remove `{field}` from this tenant",
             )
 
 

@@ -46,10 +46,10 @@ class Gemm:
         if spec.dtype not in (None, self.dtype):
             other = _GEMM_OF.get(str(spec.dtype))
             raise WorkloadError(
-                f"`{self.name}` multiplies {self.dtype} matrices, but the tenant says `dtype: {spec.dtype}`.",
-                hint=f"Use `{other}{'-mini' if self.name.endswith('-mini') else ''}`."
+                f"`{self.name}` multiplies {self.dtype} matrices, but the tenant says `dtype: {spec.dtype}`",
+                hint=f"use `{other}{'-mini' if self.name.endswith('-mini') else ''}`"
                 if other
-                else f"The products are {', '.join(_GEMM_OF.values())}.",
+                else f"the products are {', '.join(_GEMM_OF.values())}",
             )
         refuse_unused(spec, used={"dtype"})
         read_options(spec, GemmOptions)

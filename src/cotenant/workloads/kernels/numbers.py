@@ -14,6 +14,6 @@ def float_of(spec: WorkloadSpec) -> FloatName:
     """The spec's number format, float32 unless it says otherwise; integers are refused."""
     if spec.dtype == "int8":
         raise WorkloadError(
-            f"`{spec.name}` computes with floating point numbers, not int8.", hint=f"Use one of {', '.join(BYTES)}."
+            f"`{spec.name}` computes with floating point numbers, not int8", hint=f"use one of {', '.join(BYTES)}"
         )
     return spec.dtype or "float32"

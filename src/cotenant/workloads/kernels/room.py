@@ -10,8 +10,8 @@ def require_room(spec: WorkloadSpec, needed_bytes: int, place: Place) -> None:
     if free is not None and needed_bytes > free:
         raise DoesNotFit(
             f"`{spec.name}` needs {needed_bytes / 2**30:.2f} GiB, but {place.torch_device} has {free / 2**30:.2f} GiB "
-            "free.",
-            hint="Lower `params: {size: ...}`.",
+            "free",
+            hint="lower `params: {size: ...}`",
         )
 
 

@@ -1,0 +1,30 @@
+"""Your own workloads: a Python function, a model file, a command, an HTTP endpoint."""
+
+import re
+from pathlib import Path
+
+from cotenant.workloads.protocol import Workload
+from cotenant.workloads.yours import onnx_file, torchscript_file
+from cotenant.workloads.yours.command import PREFIX, Command
+from cotenant.workloads.yours.endpoint import Endpoint
+from cotenant.workloads.yours.function import Function
+from cotenant.workloads.yours.onnx_file import OnnxFile
+from cotenant.workloads.yours.torchscript_file import TorchScriptFile
+
+_FUNCTION = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
+
+
+def recognise(name: str) -> Workload | None:
+    """The workload that this name describes by its form, or None if it has none of the forms."""
+    if name.startswith(PREFIX):
+        return Command(name)
+    if name.startswith(("http://", "https://")):
+        return Endpoint(name)
+    suffix = Path(name).suffix.lower()
+    if suffix in torchscript_file.SUFFIXES:
+        return TorchScriptFile(name)
+    if suffix in onnx_file.SUFFIXES:
+        return OnnxFile(name)
+    if _FUNCTION.match(name):
+        return Function(name)
+    return None

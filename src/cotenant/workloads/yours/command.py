@@ -1,0 +1,244 @@
+"""`command: my-server --flag`: a program that answers one line for each line it is given."""
+
+import json
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+
+PREFIX = "command:"
+LONGEST_LINE = 32 * 1024
+"""A request has to fit into an empty pipe: a program that does not read must not block us."""
+LONGEST_ANSWER = 16 * 1024 * 1024
+_KEPT_STDERR = 4096
+_SETTLE_S = 0.05
+_SHELL_ONLY = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"})
+
+
+class CommandOptions(StatedOptions):
+    """What is sent, and how long to wait."""
+
+    line: str | None = None
+    """The request; None: a JSON object with request, batch, seq, dtype and seed."""
+    timeout_s: float = Field(default=30.0, gt=0)
+    start_timeout_s: float = Field(default=120.0, gt=0)
+
+    @field_validator("line")
+    @classmethod
+    def _one_line(cls, line: str | None) -> str | None:
+        if line is not None and ("\n" in line or len(line.encode()) > LONGEST_LINE):
+            raise ValueError(f"a request is one line of at most {LONGEST_LINE} bytes")
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A child process, started without a shell; a request is a line on its stdin and a line on its stdout."""
+
+    name: str
+    family: str = FAMILY
+    about: str = "a program that answers one line on stdout for each line on stdin"
+
+    def check(self, spec: WorkloadSpec) -> None:
+        """Refuse a command that can't be started; it is not started."""
+        refuse_unused(spec, used={"seq", "dtype"})
+        read_options(spec, CommandOptions)
+        self._arguments()
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """Only what the user states."""
+        return read_options(spec, CommandOptions).stated.properties()
+
+    def build(self, spec: WorkloadSpec, place: Place) -> Built:  # noqa: ARG002  (a program finds its own device)
+        """Start the program and wait until it has answered a first request."""
+        self.check(spec)
+        options = read_options(spec, CommandOptions)
+        arguments = self._arguments()
+        child = LineServer(self.name, arguments, options, _asked(spec))
+        try:
+            child.hand_shake()
+        except BaseException:
+            child.close()
+            raise
+        return Built(
+            stages=(Stage("send", child.send), Stage("wait", child.wait)),
+            dtype=spec.dtype or UNKNOWN_DTYPE,
+            weights=UNKNOWN_DTYPE,
+            seq=spec.seq,
+            facts={
+                "command": arguments,
+                "program": shutil.which(arguments[0]),
+                "command_pid": child.pid,
+                "line": options.line,
+                "stated": options.stated.model_dump(exclude_none=True),
+            },
+            close=child.close,
+        )
+
+    def _arguments(self) -> list[str]:
+        text = self.name.removeprefix(PREFIX).strip()
+        try:
+            arguments = shlex.split(text)
+        except ValueError as error:
+            raise WorkloadError(f"`{self.name}` can't be split into arguments: {str(error).lower()}") from None
+        if not arguments:
+            raise WorkloadError("`command:` names no program", hint="for example `command: ./my-server --port 0`")
+        shell_only = sorted(_SHELL_ONLY.intersection(arguments))
+        if shell_only:
+            raise WorkloadError(
+                f"`{self.name}` is started without a shell, so `{shell_only[0]}` would only be an argument",
+                hint="put the pipeline into a script and name the script",
+            )
+        if shutil.which(arguments[0]) is None:
+            raise WorkloadError(
+                f"there is no program `{arguments[0]}` to start for `{self.name}`",
+                hint="give its path, or put its directory on PATH; it must be executable",
+            )
+        return arguments
+
+
+class LineServer:
+    """The running program, one request at a time."""
+
+    def __init__(self, name: str, arguments: list[str], options: CommandOptions, asked: Mapping[str, Any]) -> None:
+        self._name = name
+        self._options = options
+        self._asked = asked
+        self._line = None if options.line is None else options.line.encode() + b"\n"
+        self._sent = 0
+        self._timeout_s = options.start_timeout_s
+        self._pending = b""
+        self._last_words = b""
+        try:
+            self._process = subprocess.Popen(
+                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+            )
+        except OSError as error:
+            raise WorkloadError(f"`{name}` can't be started: {error.strerror or error}") from error
+        assert self._process.stdin
+        assert self._process.stdout
+        assert self._process.stderr
+        self.pid = self._process.pid
+        self._stdin = self._process.stdin.fileno()
+        self._stdout = self._process.stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._stdout, select.POLLIN)
+        self._listener = threading.Thread(target=self._keep_last_words, name="command stderr", daemon=True)
+        self._listener.start()
+
+    def hand_shake(self) -> None:
+        """One request before any is counted: it waits for the program's start and sees whether it keeps to the form."""
+        self.send(None)
+        self.wait(None)
+        self._timeout_s = self._options.timeout_s
+        self._poll.poll(_SETTLE_S * 1e3)
+        self._refuse_unasked()
+
+    def send(self, _: Any) -> None:
+        """Write the request."""
+        self._refuse_unasked()
+        line = self._line
+        if line is None:
+            line = json.dumps({"request": self._sent, **self._asked}).encode() + b"\n"
+        self._sent += 1
+        try:
+            os.write(self._stdin, line)
+        except OSError:
+            raise self._gone() from None
+
+    def wait(self, _: Any) -> bytes:
+        """Read the answer: one line, without its end."""
+        while (end := self._pending.find(b"\n")) < 0:
+            if not self._poll.poll(self._timeout_s * 1e3):
+                self._process.kill()  # an answer that comes late would be taken for the next one's
+                raise WorkloadError(
+                    f"`{self._name}` gave no answer within {self._timeout_s:g} s and was stopped",
+                    hint="it must flush its output after each line; `params: {timeout_s: ...}` waits longer",
+                )
+            chunk = os.read(self._stdout, 1 << 16)
+            if not chunk:
+                raise self._gone()
+            self._pending += chunk
+            if len(self._pending) > LONGEST_ANSWER:
+                self._process.kill()
+                raise WorkloadError(f"`{self._name}` wrote {LONGEST_ANSWER >> 20} MiB without an end of line")
+        answer, self._pending = self._pending[:end], self._pending[end + 1 :]
+        return answer
+
+    def close(self) -> None:
+        """Close its stdin, give it time to end by itself, then stop it and all that it started."""
+        import psutil
+
+        try:
+            offspring = psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            offspring = []
+        assert self._process.stdin
+        self._process.stdin.close()
+        for stop in (self._process.terminate, self._process.kill, None):
+            try:
+                self._process.wait(timeout=1.0)
+                break
+            except subprocess.TimeoutExpired:
+                if stop:
+                    stop()
+        for process in offspring:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._listener.join(timeout=1.0)
+        for pipe in (self._process.stdout, self._process.stderr):
+            assert pipe
+            pipe.close()
+
+    def _refuse_unasked(self) -> None:
+        if not self._pending and not self._poll.poll(0):
+            return
+        unasked = self._pending or os.read(self._stdout, 1 << 16)
+        if not unasked:
+            raise self._gone()
+        self._pending = unasked
+        raise WorkloadError(
+            f"`{self._name}` wrote a line that nobody asked for: {_quoted(unasked)}",
+            hint="it may write exactly one line to stdout for each request; logs belong on stderr",
+        )
+
+    def _gone(self) -> WorkloadError:
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            how = "closed its output"
+        else:
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        self._listener.join(timeout=0.5)
+        words = self._last_words.strip().splitlines()
+        said = f"; its last words: {_quoted(words[-1])}" if words else ""
+        return WorkloadError(f"`{self._name}` {how} before it answered{said}")
+
+    def _keep_last_words(self) -> None:
+        assert self._process.stderr
+        while chunk := self._process.stderr.read(_KEPT_STDERR):
+            self._last_words = (self._last_words + chunk)[-_KEPT_STDERR:]
+
+
+def _asked(spec: WorkloadSpec) -> dict[str, Any]:
+    return {"batch": spec.batch, "seq": spec.seq, "dtype": spec.dtype, "seed": spec.seed}
+
+
+def _quoted(said: bytes) -> str:
+    first = said.splitlines()[0].decode(errors="replace")
+    return repr(first if len(first) <= 200 else f"{first[:200]}...")

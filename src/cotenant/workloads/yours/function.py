@@ -1,0 +1,226 @@
+"""`package.module:function`: a function of yours that returns what one request does."""
+
+import functools
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.options import read_options, refuse_unused
+from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
+from cotenant.workloads.yours.answer import stages_of
+from cotenant.workloads.yours.raised import what_and_where
+from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
+
+ARGUMENTS = ("batch", "seq", "device", "dtype", "seed", "params")
+"""What a function of the user's can ask for; it is given those that its signature names."""
+
+IMPORT_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """Called once, with the arguments that it names; what it returns serves the requests."""
+
+    name: str
+    family: str = FAMILY
+    about: str = "a Python function that returns what one request does"
+
+    def check(self, spec: WorkloadSpec) -> None:
+        """Look at the function in a process of its own, without calling it.
+
+        The user's module may claim a device, print, or end the process when it is imported: not in ours.
+        """
+        refuse_unused(spec, used={"seq", "dtype"})
+        _stated(spec)
+        refuse_unaccepted(spec, _accepted_in_child(self.name, str(Path.cwd())))
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """Only what the user states: a function can do anything."""
+        return _stated(spec).stated.properties()
+
+    def build(self, spec: WorkloadSpec, place: Place) -> Built:
+        """Call the function and make stages of what it returns."""
+        stated = _stated(spec).stated
+        dtype = spec.dtype or place.default_dtype
+        offered: dict[str, Any] = {
+            "batch": spec.batch,
+            "seq": spec.seq,
+            "device": place.torch_device,
+            "dtype": dtype,
+            "seed": spec.seed,
+            "params": _own_params(spec),
+        }
+        with _current_directory_importable():
+            function = load(self.name)
+            accepted = accepted_arguments(self.name, function)
+            refuse_unaccepted(spec, accepted)
+            try:
+                answer = function(**{key: value for key, value in offered.items() if key in accepted})
+            except (Exception, SystemExit) as error:
+                raise WorkloadError(
+                    f"`{self.name}` raised while it was building: {what_and_where(error)}",
+                    hint="call it by hand with the same arguments; it has to return what one request does",
+                ) from error
+        stages, close = stages_of(answer, self.name)
+        return Built(
+            stages=stages,
+            dtype=dtype if "dtype" in accepted else UNKNOWN_DTYPE,
+            weights=UNKNOWN_DTYPE,
+            seq=spec.seq,
+            facts={
+                "function": self.name,
+                "file": inspect.getsourcefile(inspect.unwrap(function)) if inspect.isroutine(function) else None,
+                "params": _own_params(spec),
+                "stated": stated.model_dump(exclude_none=True),
+            },
+            close=close,
+        )
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Import the module and find the function in it."""
+    module_name, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise _no_such_module(name, error.name) from error
+        raise WorkloadError(f"importing `{module_name}` raised {what_and_where(error)}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            near = get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=1)
+            raise WorkloadError(
+                f"`{module_name}` has no `{path}`",
+                hint=f"did you mean `{module_name}:{near[0]}`?" if near else None,
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise WorkloadError(f"`{name}` is {_a(found)}, not a function", hint="name a function that returns a callable")
+    function: Callable[..., Any] = found
+    return function
+
+
+def accepted_arguments(name: str, function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments of ours that the function names; one that we don't have is refused."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    for parameter in parameters:
+        required = parameter.default is parameter.empty
+        by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if (required and by_name and parameter.name not in ARGUMENTS) or (
+            required and parameter.kind is parameter.POSITIONAL_ONLY
+        ):
+            raise WorkloadError(
+                f"`{name}` needs the argument `{parameter.name}`, which is not one that it can be given",
+                hint=f"it can ask for {', '.join(ARGUMENTS)}; its own options come as the mapping `params`",
+            )
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return ARGUMENTS
+    return tuple(
+        p.name for p in parameters if p.name in ARGUMENTS and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    )
+
+
+def refuse_unaccepted(spec: WorkloadSpec, accepted: tuple[str, ...]) -> None:
+    """Refuse what the tenant says but the function would never see."""
+    said = {
+        "batch": spec.batch if spec.batch > 1 else None,
+        "seq": spec.seq,
+        "dtype": spec.dtype,
+        "params": _own_params(spec) or None,
+    }
+    for argument, value in said.items():
+        if value is not None and argument not in accepted:
+            raise WorkloadError(
+                f"`{spec.name}` does not take `{argument}`, but the tenant says `{argument}: {value}`",
+                hint=f"give the function an argument `{argument}`, or remove `{argument}` from the tenant",
+            )
+
+
+@functools.lru_cache(maxsize=64)
+def _accepted_in_child(name: str, directory: str) -> tuple[str, ...]:
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "cotenant.workloads.yours.function", name],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=IMPORT_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise WorkloadError(
+            f"importing the module of `{name}` took more than {IMPORT_LIMIT_S:.0f} s",
+            hint="do slow work inside the function, not at import",
+        ) from None
+    try:
+        said = json.loads(child.stdout)
+    except ValueError:
+        last = child.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise WorkloadError(
+            f"importing the module of `{name}` ended its process (exit code {child.returncode}): {last[0][:300]}"
+        ) from None
+    if "message" in said:
+        raise WorkloadError(said["message"], hint=said["hint"])
+    return tuple(said["accepted"])
+
+
+def look(name: str) -> dict[str, Any]:
+    """What `check` wants to know, JSON-able; meant for a process of its own."""
+    try:
+        with redirect_stdout(sys.stderr), _current_directory_importable():
+            return {"accepted": accepted_arguments(name, load(name))}
+    except WorkloadError as error:
+        return {"message": error.message, "hint": error.hint}
+
+
+@contextmanager
+def _current_directory_importable() -> Iterator[None]:
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def _stated(spec: WorkloadSpec) -> StatedOptions:
+    own = {key: value for key, value in spec.params.items() if key == "stated"}
+    return read_options(spec.model_copy(update={"params": own}), StatedOptions)
+
+
+def _own_params(spec: WorkloadSpec) -> Mapping[str, Any]:
+    return {key: value for key, value in spec.params.items() if key != "stated"}
+
+
+def _no_such_module(name: str, missing: str) -> WorkloadError:
+    here = [path.stem for path in Path.cwd().glob("*.py")] + [p.parent.name for p in Path.cwd().glob("*/__init__.py")]
+    near = get_close_matches(missing, here, n=1)
+    return WorkloadError(
+        f"there is no module `{missing}` for `{name}` (looked in {Path.cwd()} and in the installed packages)",
+        hint=f"did you mean `{near[0]}`?" if near else "run from the directory that holds it, or install it",
+    )
+
+
+def _a(thing: Any) -> str:
+    kind = type(thing).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(look(sys.argv[1])))

@@ -1,0 +1,29 @@
+"""A model file on disk: is it there, and which one was it."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import WorkloadError
+
+
+def existing_file(name: str) -> Path:
+    """The file that the name means.
+
+    Raises:
+        WorkloadError: there is none, or it is a directory.
+    """
+    path = Path(name).expanduser()
+    if not path.exists():
+        raise WorkloadError(f"there is no file `{name}` (looked from {Path.cwd()})")
+    if not path.is_file():
+        raise WorkloadError(f"`{name}` is not a file")
+    return path
+
+
+def identity(path: Path) -> Mapping[str, Any]:
+    """What to record, so that a later reader knows whether it was the same file."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"file": str(path.resolve()), "file_bytes": path.stat().st_size, "sha256": digest}
