@@ -13,16 +13,16 @@ from typing import Any
 __version__ = "0.1.0"
 
 _VERBS = {
-    "devices": "lists",
-    "doctor": "doctor",
-    "dry_run": "run",
-    "export": "export",
-    "run": "run",
-    "schema": "schema",
-    "show": "show",
-    "sql": "sql",
-    "studies": "lists",
-    "workloads": "lists",
+    "doctor": "doctor:doctor",
+    "dry_run": "run:dry_run",
+    "export": "export:export",
+    "list_devices": "lists:devices",  # `cotenant.devices` is the package of that name
+    "list_studies": "lists:studies",
+    "list_workloads": "lists:workloads",
+    "run": "run:run",
+    "schema": "schema:schema",
+    "show": "show:show",
+    "sql": "sql:sql",
 }
 
 __all__ = ["__version__", *_VERBS]  # noqa: PLE0604 - the names are strings, the checker can't see it
@@ -30,5 +30,6 @@ __all__ = ["__version__", *_VERBS]  # noqa: PLE0604 - the names are strings, the
 
 def __getattr__(name: str) -> Any:
     if name in _VERBS:
-        return getattr(import_module(f"cotenant.verbs.{_VERBS[name]}"), name)
+        module, _, function = _VERBS[name].partition(":")
+        return getattr(import_module(f"cotenant.verbs.{module}"), function)
     raise AttributeError(f"module 'cotenant' has no attribute {name!r}")

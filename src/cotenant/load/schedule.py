@@ -50,8 +50,8 @@ def _from_trace(load: Load, horizon_s: float) -> Int64s:
         times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
     period = times[-1] + gap  # a trace shorter than the trial starts again, one mean gap after its end
     repeats = int(np.ceil(horizon_s / period))
-    times = (times[None, :] + period * np.arange(repeats)[:, None]).ravel()
-    return (times[times < horizon_s] * NS).astype(np.int64)
+    repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel()
+    return (repeated[repeated < horizon_s] * NS).astype(np.int64)
 
 
 def read_trace(path: Path) -> Floats:

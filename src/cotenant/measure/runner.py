@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cotenant.analyse.summary import current_slowdowns
+from cotenant.analyse.slowdown import current_slowdowns
 from cotenant.errors import TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
