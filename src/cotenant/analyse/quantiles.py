@@ -1,9 +1,10 @@
 """Latency quantiles with distribution-free intervals, and no quantile from too few requests."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     return max(lo, 1), min(hi, n)
 
 
-def _last_rank(n: int, q: float, probability: float, below: Any) -> int:
+def _last_rank(n: int, q: float, probability: float, below: Callable[[int], float]) -> int:
     """The largest rank whose `below` is at most this probability."""
     rank = int(n * q)
     step = max(1, int(math.sqrt(n * q * (1 - q))))
@@ -119,7 +120,8 @@ def latency_quantiles(
 
     Each trial's values are in the order in which the requests were due; ``unfinished`` counts, trial by trial, those
     that were never done: they are infinitely late. The interval is of order statistics, at ranks spread by the
-    design effect, so it assumes no distribution and no independence of requests within a trial.
+    design effect, so it assumes no distribution and no independence of requests within a trial. One trial alone says
+    nothing about how much trials differ; ``method`` then says that it was one.
     """
     lost = sum(unfinished)
     done = sum(values.size for values in per_trial)
@@ -139,10 +141,11 @@ def latency_quantiles(
     if within:
         pooled.partition(within)
     for q, (lo, hi) in ends.items():
+        short: str | None = None
         if lo is None or hi is None:
             short = f"requests resemble each other: {n} tell as much as {n / effects[q]:.0f} independent ones"
-        else:
-            short = "unfinished requests lie beyond the interval's upper end" if hi > done else None
+        elif hi > done:
+            short = "the interval's upper end is infinite: some requests were never done"
         estimates[q] = QuantileEstimate(
             est=float(middles[q]),
             lo=None if lo is None else float(pooled[lo - 1]),
@@ -151,7 +154,7 @@ def latency_quantiles(
             needs_n=math.ceil(needed_for(q) * effects[q]) if lo is None or hi is None else None,
             deff=effects[q],
             reason=short,
-            method=ORDER_STATISTICS if effects[q] == 1 else f"{ORDER_STATISTICS}, design effect {effects[q]:.1f}",
+            method=f"{ORDER_STATISTICS}, design effect {effects[q]:.1f}{', one trial' if len(per_trial) == 1 else ''}",
         )
     return {q: estimates[q] for q in qs}
 
@@ -172,10 +175,14 @@ def _exceedances(per_trial: Sequence[Int64s], unfinished: Sequence[int], thresho
         if values.size + lost == 0:
             continue
         bounds = stretch_bounds(values.size, len(per_trial))
-        late = np.diff(np.linspace(0, lost, bounds.size).astype(np.int64))
-        hits = [np.count_nonzero(values[a:b] > threshold) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-        trials.append(Stretches(np.diff(bounds) + late, np.array(hits, dtype=np.int64) + late))
+        late = _steps(np.linspace(0, lost, bounds.size).astype(np.int64))
+        hits = [np.count_nonzero(values[a:b] > threshold) for a, b in pairwise(bounds)]
+        trials.append(Stretches(_steps(bounds) + late, np.array(hits, dtype=np.int64) + late))
     return trials
+
+
+def _steps(bounds: Int64s) -> Int64s:
+    return bounds[1:] - bounds[:-1]
 
 
 def _spread_ranks(n: int, q: float, deff: float) -> tuple[int | None, int | None]:

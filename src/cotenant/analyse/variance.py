@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def variance_components(values: Numbers, levels: Mapping[str, Sequence[Hashable]
     whole = np.zeros(n, dtype=np.int64)
     partitions = [whole, *nested, np.arange(n)]
     names = [*levels, RESIDUAL]
-    if any(inner.max() == outer.max() for outer, inner in zip(partitions[:-1], partitions[1:], strict=True)):
+    if any(inner.max() == outer.max() for outer, inner in pairwise(partitions)):
         raise ValueError("a level splits nothing that the level around it does not: leave one of them out")
     squares = np.array([_sum_of_squares(centred, groups) for groups in partitions])
     weights = np.array([[_weight(outer, inner) for inner in partitions[1:]] for outer in partitions])

@@ -6,6 +6,7 @@ and a penalty of 15 ln n per change, after Barrett et al. (2017). Nothing is tri
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -53,9 +54,9 @@ def steadiness(series: Numbers) -> Steadiness:
         return Steadiness("flat", (), level, f"only {raw.size} requests: too few to see a change")
     points = _winsorised(averaged(_without_extremes(raw), MOST_POINTS))
     bounds = _merged(points, [0, *_change_points(points), points.size])
-    levels = [float(points[a:b].mean()) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    levels = [float(points[a:b].mean()) for a, b in pairwise(bounds)]
     ends = [round(bound * raw.size / points.size) for bound in bounds]
-    raw_levels = tuple(float(raw[a:b].mean()) for a, b in zip(ends[:-1], ends[1:], strict=True))
+    raw_levels = tuple(float(raw[a:b].mean()) for a, b in pairwise(ends))
     return Steadiness(_kind(points, bounds, levels), tuple(ends[1:-1]), raw_levels)
 
 
