@@ -17,11 +17,11 @@ from cotenant.measure.events import (
     TrialDone,
     TrialStarted,
 )
+from cotenant.measure.plan import Plan
 from cotenant.records import TenantObservation, TrialRecords
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
-from cotenant.study.expand import expand, needs_capacity
-from cotenant.study.model import Study
+from cotenant.study.expand import needs_capacity
 from cotenant.tenancy import Block, Trial
 
 
@@ -30,23 +30,22 @@ class Runner:
 
     def __init__(
         self,
-        study: Study,
+        plan: Plan,
         bench: Bench,
         folder: RunFolder,
         *,
-        modes: Sequence[str],
         session: int,
         listener: Listener,
     ) -> None:
-        self._study, self._bench, self._folder, self._modes = study, bench, folder, tuple(modes)
+        self._plan, self._study, self._bench, self._folder = plan, plan.study, bench, folder
         self._session, self._listener = session, listener
         self._rates: dict[str, float] = dict(folder.manifest.get("capacity_rps", {}))
         self._seen: list[TenantObservation] = []
         self._rule = stopping.Rule(
-            target=study.until.interval if study.until else None,
-            budget_s=study.budget_s,
-            blocks_min=study.blocks.min,
-            blocks_max=study.blocks.max,
+            target=plan.study.until.interval if plan.study.until else None,
+            budget_s=plan.study.budget_s,
+            blocks_min=plan.study.blocks.min,
+            blocks_max=plan.study.blocks.max,
         )
 
     def run(self) -> str:
@@ -60,7 +59,7 @@ class Runner:
         block_times: list[float] = []
         number = 0
         while True:
-            block = expand(self._study, number, self._modes)
+            block = self._plan.block(number)
             missing = [trial for trial in block.trials if trial.number not in done]
             block_begin = time.monotonic()
             if missing:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.errors import RunFolderError, SharingUnavailable
+from cotenant.errors import RunFolderError
 from cotenant.measure.events import Listener, RunStarted, silent
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
     from cotenant.analyse.summary import Summary
     from cotenant.devices.protocol import Device
+    from cotenant.measure.plan import Plan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
@@ -62,43 +63,41 @@ def run(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
             )
-        folder, resolved, place = _reopened(resume)
+        folder, plan, place = _reopened(resume)
     else:
         assert study is not None
-        resolved, place = _resolved(study, device, overrides)
+        plan, place = _resolved(study, device, overrides)
         folder = None
-    modes = _modes(place)
-    _refuse_missing_sharing(resolved, place, modes)
-    _forecast(resolved, place, modes).require_fit()
-    why, path = _carry_out(resolved, place, modes, folder=folder, out=out, listener=listener)
+    _forecast(plan, place).require_fit()
+    why, path = _carry_out(plan, place, folder=folder, out=out, listener=listener)
     return RunResult(folder=path, why=why, summary=show([path]))
 
 
 def dry_run(study: str | Path | Study, *, device: str | None = None, overrides: Sequence[str] = ()) -> "Forecast":
     """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
-    resolved, place = _resolved(study, device, overrides)
-    modes = _modes(place)
-    _refuse_missing_sharing(resolved, place, modes)
-    forecast = _forecast(resolved, place, modes)
+    plan, place = _resolved(study, device, overrides)
+    forecast = _forecast(plan, place)
     forecast.require_fit()
     return forecast
 
 
-def _resolved(study: str | Path | Study, device: str | None, overrides: Sequence[str]) -> "tuple[Study, Device]":
+def _resolved(study: str | Path | Study, device: str | None, overrides: Sequence[str]) -> "tuple[Plan, Device]":
     from cotenant.devices import find_device
+    from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study
     from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
     place = find_device(device or study.device)
-    study = study.model_copy(update={"device": place.name}).placed(study.places).with_modes(_modes(place))
+    study = study.model_copy(update={"device": place.name}).placed(study.places)
     check_workloads(study)
-    return study, place
+    return plan_for(study, place), place
 
 
-def _reopened(path: Path) -> "tuple[RunFolder, Study, Device]":
+def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     from cotenant.devices import find_device
+    from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
     from cotenant.study.files import study_from
     from cotenant.study.tree import read
@@ -108,34 +107,17 @@ def _reopened(path: Path) -> "tuple[RunFolder, Study, Device]":
     if not isinstance(text, str):
         raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
     study = study_from(read(text).data)
-    return folder, study, find_device(study.device)
+    device = find_device(study.device)
+    return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _modes(device: "Device") -> tuple[str, ...]:
-    return tuple(mode.mode for mode in device.sharings() if mode.available)
-
-
-def _refuse_missing_sharing(study: Study, device: "Device", modes: Sequence[str]) -> None:
-    """Before anything starts: every mix can be laid out under every sharing the study asks for."""
-    from cotenant.study.expand import expand
-
-    refused: list[SharingUnavailable] = []
-    for trial in expand(study, 0, modes).trials:
-        try:
-            device.arrange(trial.sharing, trial.tenants)
-        except SharingUnavailable as refusal:
-            refused.append(SharingUnavailable(f"{trial.mix}: {refusal.message}", hint=refusal.hint))
-    if refused:
-        raise refused[0]
-
-
-def _forecast(study: Study, device: "Device", modes: Sequence[str]) -> "Forecast":
+def _forecast(plan: "Plan", device: "Device") -> "Forecast":
     from cotenant import workloads
     from cotenant.study.forecast import forecast
 
     return forecast(
-        study,
-        modes=modes,
+        plan.study,
+        modes=plan.modes,
         memory_bytes=device.free_memory_bytes(),
         properties=lambda spec: workloads.find(spec.name).properties(spec),
         base_bytes_per_tenant=PROCESS_BYTES,
@@ -144,7 +126,7 @@ def _forecast(study: Study, device: "Device", modes: Sequence[str]) -> "Forecast
 
 
 def _carry_out(
-    study: Study, device: "Device", modes: Sequence[str], *, folder: "RunFolder | None", out: Path, listener: Listener
+    plan: "Plan", device: "Device", *, folder: "RunFolder | None", out: Path, listener: Listener
 ) -> tuple[str, Path]:
     from cotenant.measure import provenance
     from cotenant.measure.live import LiveBench
@@ -153,15 +135,15 @@ def _carry_out(
     from cotenant.measure.runner import Runner, ended
     from cotenant.store.folder import RunFolder
     from cotenant.store.naming import new_run_path
-    from cotenant.study.expand import trials_per_block
 
+    study = plan.study
     path = folder.path if folder else new_run_path(out, study.name)
     known = Known()
     with ExitStack() as stack:
         stack.enter_context(device_lock(device.lock_keys(), run=str(path)))
         resumed = folder is not None
         if folder is None:
-            folder = RunFolder.create(path, _manifest(study, device))
+            folder = RunFolder.create(path, _manifest(plan, device))
         folder.resume()
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
@@ -171,7 +153,7 @@ def _carry_out(
                 study=study.name,
                 device=device.name,
                 simulated=device.simulated,
-                trials_per_block=trials_per_block(study, modes),
+                trials_per_block=plan.trials_per_block,
                 blocks_min=study.blocks.min,
                 blocks_max=study.blocks.max,
                 budget_s=study.budget_s,
@@ -187,7 +169,7 @@ def _carry_out(
             memory_of=lambda tenant: (known.properties(tenant.workload).peak_memory_bytes or 0) + PROCESS_BYTES,
             warm_s=WARM_S,
         )
-        runner = Runner(study, bench, folder, modes=modes, session=len(sessions) - 1, listener=listener)
+        runner = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener)
         try:
             why = runner.run()
         except KeyboardInterrupt:
@@ -202,11 +184,13 @@ def _carry_out(
     return why, folder.path
 
 
-def _manifest(study: Study, device: "Device") -> dict[str, Any]:
+def _manifest(plan: "Plan", device: "Device") -> dict[str, Any]:
     return {
-        "study_name": study.name,
-        "study": study.to_yaml(),
-        "seed": study.seed,
+        "study_name": plan.study.name,
+        "study": plan.study.to_yaml(),
+        "modes": list(plan.modes),
+        "left_out": list(plan.left_out),
+        "seed": plan.study.seed,
         "device": device.name,
         "simulated": device.simulated,
         "device_description": dict(device.describe()),
