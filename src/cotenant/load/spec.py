@@ -58,14 +58,14 @@ class Load(BaseModel):
 
     def __str__(self) -> str:
         """The text it can be written as."""
-        rate = f"{self.rate_share * 100:g}%" if self.rate_share is not None else f"{self.rate_rps or 0:g}"
+        rate = f"{self.rate_share * 100:.12g}%" if self.rate_share is not None else f"{self.rate_rps or 0:.12g}"
         match self.kind:
             case "closed":
                 return f"closed({self.outstanding})"
             case "poisson":
                 return f"poisson({rate})"
             case "gamma":
-                return f"gamma({rate}, {self.cv:g})"
+                return f"gamma({rate}, {self.cv:.12g})"
             case "trace":
                 as_recorded = self.rate_rps is None and self.rate_share is None
                 return f"trace({self.path})" if as_recorded else f"trace({self.path}, {rate})"
