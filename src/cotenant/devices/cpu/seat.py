@@ -35,6 +35,7 @@ class CpuSeat:
         self._clock_name = options["clock"]
         self._clock = time.thread_time_ns if options["clock"] == "thread" else time.process_time_ns
         self._threads_set = False
+        self._peak_bytes = 0
         self.default_dtype: Dtype = default_dtype
 
     @contextmanager
@@ -58,7 +59,7 @@ class CpuSeat:
 
     def mark(self) -> int:
         """CPU time so far: of the process, or of the calling thread where tenants share a process."""
-        if not self._threads_set:
+        if not self._threads_set and "torch" in sys.modules:
             self._set_torch_threads()
         return self._clock()
 
@@ -70,8 +71,9 @@ class CpuSeat:
         """The largest resident set of the process so far (tenants in one process share it)."""
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-        return 0
+                # The kernel adds its cores' counts up loosely, so that its own peak may fall back a little.
+                self._peak_bytes = max(self._peak_bytes, int(line.split()[1]) * 1024)
+        return self._peak_bytes
 
     def observed(self) -> Mapping[str, Any]:
         """Cores, threads, process, memory nodes and clock of this tenant, as the system tells them."""
@@ -91,9 +93,14 @@ class CpuSeat:
         }
 
     def _set_torch_threads(self) -> None:
+        torch = sys.modules.get("torch")
         # Another tenant's thread may be in the middle of importing torch: what is not there yet is set next time.
-        set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
-        if set_num_threads and not self._threads_set:
+        get_num_threads = getattr(torch, "get_num_threads", None)
+        set_num_threads = getattr(torch, "set_num_threads", None)
+        if get_num_threads and set_num_threads and not self._threads_set:
+            # The first question in a thread makes torch copy the number that any thread set last; asked before
+            # setting ours, it can't overwrite ours later.
+            get_num_threads()
             set_num_threads(self._threads)
             self._threads_set = True
 

@@ -27,7 +27,7 @@ def _refusal(perf: str, cores: Cores) -> str | None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"perf can't be run ({error})"
-    counted = _counted(done.stderr)
+    counted = counts_by_event(done.stderr)
     if done.returncode == 0 and any(value is not None for value in counted.values()):
         return None
     if counted:
@@ -39,17 +39,20 @@ def _command(perf: str, cores: Cores) -> list[str]:
     return [perf, "stat", "-x", ",", "-a", "-C", format_cores(cores), "-e", ",".join(EVENTS)]
 
 
-def _counted(text: str) -> dict[str, float | None]:
+def counts_by_event(text: str) -> dict[str, float | None]:
     """Counts by event in lines of `perf stat -x,`, added up; None: the event was there, the count was not."""
     counts: dict[str, float | None] = {}
     for line in text.splitlines():
         fields = line.split(",")
-        event = next((event for event in EVENTS if event in fields), None)
-        if event is None:
-            continue
-        # The count stands two fields before the event's name (its unit, empty for these, lies between).
-        value = fields[fields.index(event) - 2]
-        counts[event] = (counts.get(event) or 0.0) + float(value) if value.isdecimal() else counts.get(event)
+        for place, field in enumerate(fields[2:], start=2):
+            # Plain, with a modifier (`cycles:u`), or by unit of a hybrid processor (`cpu_core/cycles/`).
+            event = field.split("/")[1] if "/" in field else field.split(":")[0]
+            if event in EVENTS:
+                value = fields[place - 2]  # the unit lies between, empty for these
+                counts.setdefault(event, None)
+                if value.isdecimal():
+                    counts[event] = (counts[event] or 0.0) + float(value)
+                break
     return counts
 
 
@@ -58,7 +61,7 @@ class PerfProbe:
 
     def __init__(self, perf: str, cores: Cores) -> None:
         self._command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
-        self._pipe: int | None = None
+        self._child: subprocess.Popen[bytes] | None = None
         self._rest = ""
         self._totals: dict[str, float | None] = dict.fromkeys(EVENTS)
         quality = "counter of the device's cores in steps of 100 ms; scaled where the hardware had to take turns"
@@ -68,23 +71,26 @@ class PerfProbe:
 
     def read(self) -> Sequence[float]:
         """Counts since the first reading; NaN where there is none yet."""
-        if self._pipe is None:
-            self._pipe = self._start()
-        text = self._rest + _drain(self._pipe)
+        if self._child is None:
+            self._child = _start(self._command)
+            weakref.finalize(self, _end, self._child)
+        assert self._child.stderr is not None
+        text = self._rest + _drain(self._child.stderr.fileno())
         whole, _, self._rest = text.rpartition("\n")
-        for event, count in _counted(whole).items():
+        for event, count in counts_by_event(whole).items():
             if count is not None:
                 self._totals[event] = (self._totals[event] or 0.0) + count
         return tuple(float("nan") if (total := self._totals[event]) is None else total for event in EVENTS)
 
-    def _start(self) -> int:
-        child = subprocess.Popen(
-            self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        assert child.stderr is not None
-        os.set_blocking(child.stderr.fileno(), False)
-        weakref.finalize(self, _end, child)
-        return child.stderr.fileno()
+
+def _start(command: list[str]) -> "subprocess.Popen[bytes]":
+    """If we are killed, it ends too: its next line meets a closed pipe."""
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    assert child.stderr is not None
+    os.set_blocking(child.stderr.fileno(), False)
+    return child
 
 
 def _drain(pipe: int) -> str:
