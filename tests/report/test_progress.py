@@ -43,10 +43,10 @@ def told(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
 
 
 def test_without_a_terminal_there_is_a_plain_line_per_block():
+    trouble = "1 trial not valid; the latest: a + b, pinned: unstable: the latency of a was not steady: slowdown"
     assert told(terminal=False).splitlines() == [
         "quick on cpu, trial 1 of 12 to 48: started, records in runs/quick/1",
-        "trial 1: a + b, pinned: unstable: the latency of a was not steady: slowdown",
-        "block 0 done; widest interval ±4.1 % (target ±3 %), about 32 s left",
+        f"block 0 done; widest interval ±4.1 % (target ±3 %), about 32 s left; {trouble}",
         "2 trials in 8 s; stopped: precise enough",
     ]
 
@@ -61,7 +61,7 @@ def test_the_live_display_says_how_far_what_and_how_precise():
     assert "quick on cpu, trial 3 of 12 to 48" in shown
     assert "widest interval ±4.1 % (target ±3 %), about 32 s left" in shown
     assert "a 1.62 [1.58, 1.67] in a + b, pinned" in shown
-    assert "1 not valid" in shown
+    assert "1 trial not valid" in shown
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
@@ -96,7 +96,9 @@ def test_at_most_four_drawings_a_second():
 
 
 def test_names_come_out_literally():
-    shown = told(terminal=False, story=[STORY[0], TrialDone(7, 0, "[red]\x1b[31m", "x", "y", "invalid", ("<b>",), 1.0)])
+    shown = told(
+        terminal=False, story=[STORY[0], TrialDone(7, 0, "[red]\x1b[31m", "x", "y", "invalid", ("<b>",), 1.0), STORY[6]]
+    )
     assert "[red]\\x1b[31m" in shown
     assert "<b>" in shown
     live = told(

@@ -1,9 +1,9 @@
 """The lists: studies, devices, workloads."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -13,31 +13,19 @@ from cotenant.report.numbers import count
 
 if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
+    from cotenant.study.library import StudyInfo
     from cotenant.workloads.catalogue import Entry
 
 
-class Described(Protocol):
-    """Something with a name and one sentence about it."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def about(self) -> str:
-        """What it is."""
-        ...
-
-
-def study_list(studies: Sequence[Described]) -> Table:
-    """Name and question of each study."""
-    return listing(("study", "what it asks"), [(study.name, study.about) for study in studies])
+def study_list(studies: "Sequence[StudyInfo]") -> Table:
+    """Name, size and question of each study."""
+    rows = [(study.name, len(study.tenants), len(study.mixes), study.about) for study in studies]
+    return listing(("study", "tenants", "mixes", "what it asks"), rows)
 
 
 def device_list(devices: "Sequence[DeviceInfo]") -> Group:
     """Each device, and below it the ways to share it, with what is missing for those that don't work here."""
-    parts = []
+    parts: list[RenderableType] = []
     for device in devices:
         label = " SIMULATED" if device.simulated else ""
         parts.append(
@@ -56,10 +44,16 @@ def device_list(devices: "Sequence[DeviceInfo]") -> Group:
     return Group(*parts)
 
 
-def workload_list(workloads: "Sequence[Entry]") -> Table:
-    """Name, family, size and a line about each workload."""
+def workload_list(workloads: "Sequence[Entry]") -> Group:
+    """Name, family, size and a line about each workload; small siblings in one line instead of one each."""
+    small = {entry.mini for entry in workloads if entry.mini is not None}
     rows = [
         (entry.name, entry.family, count(entry.params) if entry.params is not None else None, entry.about)
         for entry in workloads
+        if entry.name not in small
     ]
-    return listing(("workload", "family", "parameters", "what it is"), rows)
+    table = listing(("workload", "family", "parameters", "what it is"), rows)
+    if not small:
+        return Group(table)
+    example = next(entry.mini for entry in workloads if entry.mini is not None)
+    return Group(table, Text(f"\nEvery model has a small sibling for tests and small machines, e.g. {example}."))

@@ -21,8 +21,8 @@ def figure(value: float, digits: int = 3) -> str:
 
 
 def ratio(value: float) -> str:
-    """A ratio such as a slowdown, in hundredths."""
-    return f"{value:.2f}" if math.isfinite(value) else figure(value)
+    """A ratio such as a slowdown: in hundredths as far as anybody cares for them."""
+    return f"{value:.2f}" if abs(value) < 9.995 else figure(value)
 
 
 def ratio_with_interval(estimate: Estimate) -> str:

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.measure.events import BlockDone, Event, Listener, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
+from cotenant.measure.events import BlockDone, Event, Listener, Preparing, RunEnded, RunStarted, TrialStarted
 from cotenant.report.literal import literal
 from cotenant.report.standing import Standing, after, ending, estimates, fraction, headline, precision, trouble
 
@@ -65,10 +65,9 @@ def _lines(console: Console) -> Listener:
             case RunStarted():
                 going_on = f"going on after {event.done_trials} trials" if event.resumed else "started"
                 say(f"{headline(standing)}: {going_on}, records in {event.folder}")
-            case TrialDone(verdict="unstable" | "invalid"):
-                say(literal(f"trial {event.trial}: {standing.trouble}"))
             case BlockDone():
-                say("; ".join(part for part in (f"block {event.block} done", precision(standing)) if part))
+                parts = (f"block {event.block} done", precision(standing), trouble(standing))
+                say("; ".join(part for part in parts if part))
             case RunEnded():
                 say(ending(standing))
 

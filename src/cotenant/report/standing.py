@@ -34,7 +34,7 @@ def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one 
         case TrialDone(verdict="valid"):
             return replace(standing, done_trials=standing.done_trials + 1)
         case TrialDone():
-            reason = f"{event.mix}, {event.sharing}: {event.verdict}: {' '.join(event.reasons) or 'no reason given'}"
+            reason = f"{event.mix}, {event.sharing}: {event.verdict}: {'; '.join(event.reasons) or 'no reason given'}"
             return replace(
                 standing, done_trials=standing.done_trials + 1, not_valid=standing.not_valid + 1, trouble=reason
             )
@@ -93,7 +93,8 @@ def trouble(standing: Standing) -> str:
     """How many trials are not valid, and why the latest is not."""
     if not standing.not_valid:
         return ""
-    return literal(f"{standing.not_valid} not valid; the latest: {standing.trouble}")
+    trials = "trial" if standing.not_valid == 1 else "trials"
+    return literal(f"{standing.not_valid} {trials} not valid; the latest: {standing.trouble}")
 
 
 def ending(standing: Standing) -> str:

@@ -1,0 +1,179 @@
+# ruff: noqa: INP001 - a script, not part of a package
+"""Write the reference pages from the code, so that they can't say anything else than the code does.
+
+`make docs` writes them; a test fails if what is on disk differs.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import click
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make docs`. -->\n\n"
+
+
+def cli_page() -> str:
+    """Every verb's help, as the terminal shows it."""
+    from cotenant.cli.main import VERBS, cli
+
+    top = click.Context(cli, info_name="cotenant", terminal_width=100)
+    parts = ["# The command line\n", _help(cli, top)]
+    for verb in VERBS:
+        command = cli.get_command(top, verb)
+        assert command is not None
+        inner = click.Context(command, info_name=verb, parent=top, terminal_width=100)
+        parts += [f"## cotenant {verb}\n", _help(command, inner)]
+    return "\n".join(parts)
+
+
+def _help(command: click.Command, context: click.Context) -> str:
+    return f"```text\n{command.get_help(context).rstrip()}\n```\n"
+
+
+def records_page() -> str:
+    """Every table and column."""
+    from cotenant.records import SCHEMA_VERSION, TABLES
+
+    parts = [
+        "# The records of a run\n",
+        f"Schema version {SCHEMA_VERSION}. Times ending in `_ns` are nanoseconds of one monotonic clock per machine.\n",
+        'Ask them anything: `cotenant sql "select ..." RUN...`\n',
+    ]
+    for table, columns in TABLES.items():
+        rows = [(f"`{column.name}`", column.type, column.meaning) for column in columns]
+        parts += [f"## {table}\n", _table(("column", "type", "meaning"), rows)]
+    return "\n".join(parts)
+
+
+def study_page() -> str:
+    """Every key of a study file, from its JSON Schema."""
+    from cotenant.verbs.schema import schema
+
+    whole = schema()
+    parts = [
+        "# Study files\n",
+        "What a study may contain. `cotenant schema` prints the same as JSON Schema, for completion in an editor.\n",
+        *_described(whole),
+        *_keys(whole),
+    ]
+    for name, part in sorted(whole.get("$defs", {}).items()):
+        parts += [f"## {name}\n", *_described(part), *_keys(part)]
+    return "\n".join(parts)
+
+
+def _described(part: Mapping[str, Any]) -> list[str]:
+    return [inspect.cleandoc(part["description"]) + "\n"] if "description" in part else []
+
+
+def _keys(part: Mapping[str, Any]) -> list[str]:
+    properties: Mapping[str, Any] = part.get("properties", {})
+    if not properties:
+        return [f"{_kind(part)}\n"]
+    required = set(part.get("required", ()))
+    rows = [
+        (
+            f"`{key}`" + (" (required)" if key in required else ""),
+            _kind(value),
+            f"`{json.dumps(value['default'], ensure_ascii=False)}`" if "default" in value else "",
+            " ".join(value.get("description", "").split()),
+        )
+        for key, value in properties.items()
+    ]
+    return [_table(("key", "what", "default", "meaning"), rows)]
+
+
+def _kind(value: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one return per case
+    """The type of a key in a few words; other definitions are linked."""
+    match value:
+        case {"$ref": ref}:
+            name = str(ref).rsplit("/", 1)[-1]
+            return f"[{name}](#{name.lower()})"
+        case {"anyOf": options} | {"oneOf": options}:
+            return " or ".join(dict.fromkeys(_kind(option) for option in options))
+        case {"enum": choices}:
+            return ", ".join(f"`{choice}`" for choice in choices)
+        case {"const": choice}:
+            return f"`{choice}`"
+        case {"type": "array", "items": dict(items)}:
+            return f"list of {_kind(items)}"
+        case {"type": "object", "additionalProperties": dict(values)}:
+            return f"map of names to {_kind(values)}"
+        case {"type": str(kind)}:
+            return {"object": "map", "array": "list", "null": "nothing", "string": "text"}.get(kind, kind) + _limits(
+                value
+            )
+    return "anything"
+
+
+def _limits(value: Mapping[str, Any]) -> str:
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    found = [f"{sign} {value[key]}" for key, sign in signs.items() if key in value]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def checks_page() -> str:
+    """Every check of a trial."""
+    from cotenant.measure.checks import CHECKS
+
+    rows = [(f"`{check.name}`", check.when_failed, check.meaning, check.hint) for check in CHECKS.values()]
+    return "\n".join(
+        [
+            "# Checks\n",
+            "A trial is `valid` if no check fails. `failed_checks` names those that do, `reasons` says why.\n",
+            _table(("check", "a trial that fails it is", "what has to hold", "what helps"), rows),
+        ]
+    )
+
+
+def api_page() -> str:
+    """Every verb as a function."""
+    package = import_module("cotenant.verbs")
+    parts = [
+        "# The Python API\n",
+        "The verbs of the command line are functions; the command line only parses, calls and prints.\n",
+    ]
+    for module in sorted(info.name for info in iter_modules(package.__path__)):
+        for name, function in _public(f"cotenant.verbs.{module}"):
+            signature = str(inspect.signature(function)).replace("pathlib._local.", "").replace("pathlib.", "")
+            words = inspect.getdoc(function) or ""
+            parts.append(f"## cotenant.verbs.{module}.{name}\n\n```python\n{name}{signature}\n```\n\n{words}\n")
+    return "\n".join(parts)
+
+
+def _public(module: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, function in inspect.getmembers(import_module(module), inspect.isfunction):
+        if function.__module__ == module and not name.startswith("_"):
+            yield name, function
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "study.md": study_page,
+    "records.md": records_page,
+    "checks.md": checks_page,
+    "api.md": api_page,
+}
+
+
+def main() -> None:
+    """Write every page."""
+    REFERENCE.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (REFERENCE / name).write_text(NOTE + page(), encoding="utf-8")
+        print(f"docs/reference/{name}", file=sys.stderr)  # noqa: T201 - a script that says what it wrote
+
+
+if __name__ == "__main__":
+    main()

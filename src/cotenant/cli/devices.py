@@ -1,0 +1,19 @@
+"""`cotenant devices`: where can be measured, and how it can be shared."""
+
+import click
+
+from cotenant.cli.output import as_json, show, show_json
+
+
+@click.command("devices")
+@as_json
+def command(*, as_json: bool) -> None:
+    """List the devices of this machine and the ways to share each."""
+    from cotenant.report.lists import device_list
+    from cotenant.verbs.lists import devices
+
+    found = devices()
+    if as_json:
+        show_json(found)
+    else:
+        show(device_list(found))

@@ -1,0 +1,114 @@
+"""Everything that can go wrong, as a sentence, a hint and an exit code."""
+
+import errno
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.errors import CotenantError, StudyError
+from cotenant.report.literal import literal
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the user is told."""
+
+    sentence: str
+    code: Exit = Exit.ERROR
+    details: tuple[str, ...] = ()
+    hint: str | None = None
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while a run was going on; ``resume`` is the command that continues it."""
+
+    def __init__(self, resume: str) -> None:
+        super().__init__()
+        self.resume = resume
+
+
+def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return per case
+    """The words for whatever was raised."""
+    match problem:
+        case StudyError():
+            return Failure(problem.message, details=problem.problems, hint=problem.hint)
+        case CotenantError():
+            return Failure(problem.message, hint=problem.hint)
+        case click.UsageError():
+            return _usage(problem)
+        case click.ClickException():
+            return Failure(problem.format_message())
+        case Interrupted():
+            return Failure(f"finished trials are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
+        case KeyboardInterrupt():
+            return Failure("nothing was left half done.", Exit.INTERRUPTED)
+        case MemoryError():
+            return Failure(
+                "this machine's memory is used up.",
+                hint="close other programs, or measure smaller models or fewer tenants at once",
+            )
+        case OSError():
+            return _system(problem)
+    return _unexpected(problem)
+
+
+def tell(failure: Failure) -> None:
+    """Say it on stderr: the sentence, its details one per line, a blank line, the hint."""
+    interrupted = failure.code is Exit.INTERRUPTED
+    label = click.style("interrupted:", fg="yellow") if interrupted else click.style("error:", fg="red", bold=True)
+    _say(f"{label} {_lines(failure.sentence)}")
+    for detail in failure.details:
+        _say(f"  {literal(detail)}")
+    if failure.hint:
+        _say("")
+        _say(f"{click.style('hint:', fg='cyan')} {_lines(failure.hint)}")
+
+
+def _lines(text: str) -> str:
+    return literal(text, keep="\n")
+
+
+def _say(line: str) -> None:
+    try:
+        click.echo(line, err=True, color=False if os.environ.get("NO_COLOR") else None)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def _usage(problem: click.UsageError) -> Failure:
+    where = problem.ctx.command_path if problem.ctx else "cotenant"
+    return Failure(problem.format_message(), hint=f"`{where} --help` lists what it takes")
+
+
+def _system(problem: OSError) -> Failure:
+    where = f" ({problem.filename})" if problem.filename else ""
+    match problem.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return Failure(
+                f"the disk is full{where}.", hint="make room, then continue with `cotenant run --resume RUN`"
+            )
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return Failure(f"this may not be read or written{where}: {problem.strerror}.")
+        case errno.EMFILE | errno.ENFILE:
+            return Failure("too many files are open.", hint="raise the limit: `ulimit -n 4096`")
+    return _unexpected(problem)
+
+
+def _unexpected(problem: BaseException) -> Failure:
+    """A defect of ours: keep the traceback for a report, and don't throw it at the user."""
+    trace = "".join(traceback.format_exception(problem))
+    if os.environ.get("COTENANT_DEBUG"):
+        _say(trace)
+    sentence = f"this should not have happened: {type(problem).__name__}: {problem}".rstrip(": ")
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="cotenant-", suffix=".txt", delete=False) as file:
+            file.write(f"$ {shlex.join(sys.argv)}\n\n{trace}".encode("ascii", "backslashreplace").decode())
+    except OSError:
+        return Failure(sentence, hint="set COTENANT_DEBUG=1 to see the traceback, and please report it")
+    return Failure(sentence, hint=f"please report it with the traceback in {file.name}")

@@ -1,0 +1,105 @@
+"""The entry point: find the verb, call it, turn whatever goes wrong into a sentence and an exit code.
+
+Start-up is part of the product: a verb's file is imported when it is needed, and it imports what it calls inside
+its function, so that `--help` loads click and nothing else.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+import click
+
+from cotenant import __version__
+from cotenant.cli.exits import Exit
+from cotenant.cli.failures import explain, tell
+
+VERBS = ("doctor", "run", "show", "studies", "devices", "workloads", "sql", "export", "schema")
+"""In the order in which a newcomer meets them; each is a module here with a command of the same name."""
+
+EPILOG = """\b
+Start here:  cotenant doctor           is this machine ready?
+             cotenant run quick        three small models share this machine, under 2 minutes
+             cotenant show RUN         what came out, again
+
+\b
+Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken objective, 130 interrupted.
+"""
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All verbs, in reading order."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """The verb's command, from its own file."""
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"cotenant.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with a suggestion for a mistyped verb."""
+        verb = args[0]
+        if verb not in VERBS and not verb.startswith("-"):
+            near = get_close_matches(verb, VERBS, n=1)
+            guess = f" Did you mean {near[0]!r}?" if near else f" The verbs are {', '.join(VERBS)}."
+            raise click.UsageError(f"There is no verb {verb!r}.{guess}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", message="cotenant %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error (or set COTENANT_DEBUG=1).")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """Should these workloads share an accelerator, how, and at what cost?"""
+    if debug:
+        os.environ["COTENANT_DEBUG"] = "1"  # tenant processes inherit it
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and give its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
+    try:
+        code = _invoke(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has left. Python would complain once more when it closes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
+        failure = explain(problem)
+        tell(failure)
+        return failure.code
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """Not `cli.main`: that one ends the process by itself when a pipe breaks."""
+    try:
+        with cli.make_context("cotenant", list(arguments)) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as end:  # --help and --version
+        return end.exit_code
+    return code if isinstance(code, int) else Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

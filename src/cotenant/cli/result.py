@@ -1,0 +1,47 @@
+"""How `run` and `show` print what came out."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.cli.output import console, show
+
+if TYPE_CHECKING:
+    from cotenant.analyse.summary import Summary
+
+QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
+"""A first question to the records, quoted for a shell."""
+
+
+def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
+    """Settings, tables, failed checks and sentences, on stdout."""
+    from cotenant.analyse.sentences import closing_sentences
+    from cotenant.report.heading import heading
+    from cotenant.report.tables import sentence_list, summary_tables
+    from cotenant.store.folder import RunFolder
+
+    manifests = [RunFolder.open(run).manifest for run in runs]
+    sentences = closing_sentences(summary, _target(manifests))
+    show(heading(manifests, summary), *summary_tables(summary), sentence_list(sentences))
+
+
+def show_next(folder: Path) -> None:
+    """What to do with the run now, on stderr."""
+    from rich.text import Text
+
+    where = shlex.quote(str(folder))
+    talk = Text(f"\nagain: cotenant show {where}\nmore:  cotenant sql {QUESTION} {where}", "dim")
+    console(talk=True).print(talk, soft_wrap=True)
+
+
+def _target(manifests: Sequence[Mapping[str, Any]]) -> float | None:
+    """The precision that the study asked for, if it is one study."""
+    from cotenant.study.model import Study
+    from cotenant.study.tree import read
+
+    asked = {str(manifest.get("study", "")) for manifest in manifests}
+    if len(asked) != 1 or not (text := asked.pop()):
+        return None
+    until = Study.model_validate(read(text).data).until
+    return until.interval if until else None

@@ -1,0 +1,103 @@
+"""`cotenant run`: carry a study out."""
+
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.failures import Interrupted
+from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.result import show_next, show_result
+
+if TYPE_CHECKING:
+    from cotenant.analyse.summary import Summary
+
+EPILOG = """\b
+Examples:  cotenant run quick
+           cotenant run mine.yaml --device cpu --set budget=5min
+           cotenant run quick --dry-run
+           cotenant run --resume RUN
+
+The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
+disk after each trial: whatever ends a run early, `--resume` goes on where it stopped.
+"""
+
+
+@click.command("run", epilog=EPILOG)
+@click.argument("study", required=False)
+@click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
+@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only say which trials there would be, and the time and memory they need."
+)
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
+              help="Folder in which the run gets a folder of its own.")  # fmt: skip
+@click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@as_json
+def command(
+    *,
+    study: str | None,
+    device: str | None,
+    overrides: tuple[str, ...],
+    dry_run: bool,
+    out: Path,
+    resume: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
+    """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
+    if study is None and (resume is None or dry_run):
+        raise click.UsageError(
+            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
+        )
+    if study is not None and dry_run:
+        return _forecast(study, device, overrides, as_json=as_json)
+
+    from cotenant.measure.events import Event, RunStarted, silent
+    from cotenant.report.progress import watch
+    from cotenant.verbs.run import run
+
+    folder = resume
+
+    with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
+
+        def listener(event: Event) -> None:
+            nonlocal folder
+            if isinstance(event, RunStarted):
+                folder = event.folder
+            watcher(event)
+
+        try:
+            result = run(study, device=device, overrides=overrides, out=out, resume=resume, listener=listener)
+        except KeyboardInterrupt:
+            if folder is None:
+                raise
+            raise Interrupted(f"cotenant run --resume {shlex.quote(str(folder))}") from None
+    if as_json:
+        show_json({"folder": result.folder, "why": result.why, **result.summary.to_json()})
+    else:
+        show_result(result.summary, [result.folder])
+        show_next(result.folder)
+    return Exit.OK if _mostly_valid(result.summary) else Exit.NOT_READY
+
+
+def _mostly_valid(summary: "Summary") -> bool:
+    """At least half of the trials are: a run that can be used."""
+    valid = sum(mix.trials_by_verdict.get("valid", 0) for mix in summary.mixes)
+    return 2 * valid >= sum(sum(mix.trials_by_verdict.values()) for mix in summary.mixes) and valid > 0
+
+
+def _forecast(study: str, device: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
+    from cotenant.report.forecast import forecast_tables
+    from cotenant.verbs.run import dry_run
+
+    forecast = dry_run(study, device=device, overrides=overrides)
+    if as_json:
+        show_json(forecast)
+    else:
+        show(*forecast_tables(forecast))
+    return Exit.OK

@@ -1,0 +1,39 @@
+"""What a study will take, before anything is started."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.report.listing import listing
+from cotenant.report.literal import literal
+from cotenant.report.numbers import duration, size
+from cotenant.study.forecast import Forecast, MixMemory
+
+MOST_MIXES = 12
+"""The largest needs are what matters; a matrix may have a hundred mixes."""
+
+
+def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
+    """Trials and time in two lines, then the memory by mix, largest first."""
+    trials = _span(f"{forecast.trials_min:,}", f"{forecast.trials_max:,}")
+    blocks = _span(str(forecast.blocks_min), str(forecast.blocks_max))
+    time = _span(duration(forecast.seconds_min), duration(forecast.seconds_max))
+    plan = f"{trials} trials: {blocks} blocks of {forecast.trials_per_block}"
+    if forecast.calibrations:
+        plan += f", after {forecast.calibrations} measurements of capacity"
+    head = Text.assemble(
+        (literal(f"{forecast.study} on {forecast.device}"), "bold"),
+        f"\n{plan}\n{time}, and the time to build the tenants\n{size(forecast.memory_bytes)} of memory free",
+    )
+    shown = forecast.memory[:MOST_MIXES]
+    rows = [(mix.mix, _need(mix), mix.biggest, "yes" if mix.fits else "NO") for mix in shown]
+    table = listing(("mix", "memory needed", "largest tenant", "fits"), rows)
+    more = len(forecast.memory) - len(shown)
+    return (head, table, Text(f"and {more} mixes that need less", "dim")) if more else (head, table)
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _need(mix: MixMemory) -> str:
+    return f"at least {size(mix.needed_bytes)}" if mix.unknown else size(mix.needed_bytes)

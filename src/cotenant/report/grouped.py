@@ -1,0 +1,73 @@
+"""A table whose rows stand in groups under headings that may be as wide as the page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+INDENT, GAP = 2, 2
+NARROWEST_NAME = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its rows."""
+
+    heading: Text
+    rows: tuple[tuple[Text, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The first column holds names, to the left and folded if need be; the others stand to the right and stay whole."""
+
+    columns: Sequence[str]
+    sections: Sequence[Section]
+
+    @property
+    def width(self) -> int:
+        """What it takes to show every row on one line."""
+        return _total(self._widths())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """All sections share their column widths, so that numbers stand below each other."""
+        widths = self._widths()
+        widths[0] = min(widths[0], max(NARROWEST_NAME, options.max_width - _total([0, *widths[1:]])))
+        yield _rows(widths, [tuple(Text(title, "bold") for title in self.columns)])
+        for section in self.sections:
+            yield section.heading
+            yield _rows(widths, section.rows)
+
+    def _widths(self) -> list[int]:
+        rows = [row for section in self.sections for row in section.rows]
+        return [
+            max([cell_len(title), *(cell_len(row[i].plain) for row in rows)]) for i, title in enumerate(self.columns)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The same table in several widths: shows the first that fits, else the last."""
+
+    alternatives: Sequence[Grouped]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Decided when the width of the page is known."""
+        yield next((table for table in self.alternatives if table.width <= options.max_width), self.alternatives[-1])
+
+
+def _total(widths: Sequence[int]) -> int:
+    return INDENT + sum(widths) + GAP * (len(widths) - 1)
+
+
+def _rows(widths: Sequence[int], rows: Sequence[tuple[Text, ...]]) -> Table:
+    table = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
+    table.add_column(width=0)  # its padding is the indent
+    for position, width in enumerate(widths):
+        table.add_column(width=width, justify="right" if position else "left", overflow="fold")
+    for row in rows:
+        table.add_row("", *row)
+    return table

@@ -1,0 +1,61 @@
+"""The documentation says what the code does, and its links lead somewhere."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|<img[^>]+src=\"([^\"]+)\"")
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = generator()
+
+
+@pytest.mark.parametrize("name", GENERATOR.PAGES)
+def test_the_reference_is_what_the_code_gives(name, monkeypatch):
+    for variable in ("COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(variable, raising=False)
+    on_disk = (ROOT / "docs/reference" / name).read_text(encoding="utf-8")
+    assert on_disk == GENERATOR.NOTE + GENERATOR.PAGES[name](), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_to_files_and_headings(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = LINK.findall(text) + [first or second for first, second in PICTURE.findall(text)]
+    for target in targets:
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, heading = target.partition("#")
+        file = (page.parent / path) if path else page
+        assert file.exists(), f"{page.relative_to(ROOT)} links to {target}"
+        if heading:
+            assert heading in anchors(file), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_can_be_reached_from_the_index():
+    seen, todo = set(), [ROOT / "docs/index.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        todo += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text) if "://" not in link]
+    assert [str(page.relative_to(ROOT)) for page in PAGES if "docs" in page.parts and page not in seen] == []
