@@ -113,7 +113,7 @@ def requests_by_trial(path: Path) -> dict[int, int]:
 def test_a_run_that_is_killed_at_random_points_loses_and_doubles_nothing(run):
     rng = random.Random(5)
     reported: list[int] = []
-    for _ in range(6):
+    for _ in range(5):
         process = start(COMMIT_FOR_EVER, run.path)
         reported.append(int(process.stdout.readline()))
         time.sleep(rng.uniform(0, 0.15))
@@ -125,7 +125,7 @@ def test_a_run_that_is_killed_at_random_points_loses_and_doubles_nothing(run):
         assert set(reported) <= whole
         assert whole <= set(range(len(whole))), "trials are committed in order, so there is no gap"
     assert len(reported) == len(set(reported)), "no trial was carried out twice once it was reported"
-    assert len(whole) >= 6
+    assert len(whole) >= 5
 
 
 def test_a_kill_at_each_step_of_a_commit_leaves_all_or_nothing(run):
@@ -158,19 +158,25 @@ def small_disk(tmp_path):
     place = tmp_path / "small disk"
     place.mkdir()
     mount, umount = shutil.which("mount"), shutil.which("umount")
-    options = [mount or "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
-    if os.geteuid() != 0 or not mount or not umount or subprocess.run(options, capture_output=True).returncode:
+    if os.geteuid() != 0 or not mount or not umount:
+        pytest.skip("needs root to mount a small file system")
+    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("needs the right to mount a small file system")
     yield place
     subprocess.run([umount, "-l", place], check=True)
 
 
+def fill(run):
+    for number in range(100):
+        run.commit(trial(number, requests=10_000))
+
+
 def test_a_full_disk_fails_one_trial_with_one_sentence(small_disk):
     run = RunFolder.create(small_disk / "run", {})
-    number = 0
     with pytest.raises(RunFolderError) as caught:
-        for number in range(100):
-            run.commit(trial(number, requests=10_000))
+        fill(run)
+    number = len(run.committed())
     assert number > 0
     assert caught.value.message == f"Trial {number} could not be written to {run.path}: no space left on device."
     assert caught.value.hint == (

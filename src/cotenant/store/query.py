@@ -108,16 +108,25 @@ def _where(query: str, details: dict[str, Any]) -> str:
 
 
 def _suggestion(details: dict[str, Any]) -> str:
-    missing = details.get("name")
-    if details.get("type", "Table") != "Table" or not isinstance(missing, str):
+    """DuckDB suggests from the tables in the query; a column is as often meant of another table."""
+    homes: dict[str, list[str]] = {}
+    for table in TABLES:
+        for column in views.view_columns(table):
+            homes.setdefault(column.name, []).append(table)
+    match details.get("name"), details.get("type"):
+        case str(missing), "Table":
+            known = list(TABLES)
+        case str(missing), None:
+            known = list(homes)
+        case str(missing), _:
+            known = str(details.get("candidates", "")).split(",")
+        case _:
+            return _what_there_is()
+    close = difflib.get_close_matches(missing, known, n=1)
+    if not close:
         return _what_there_is()
-    columns = {column.name for table in TABLES for column in views.view_columns(table)}
-    known = TABLES.keys() if details.get("type") == "Table" else columns
-    close = difflib.get_close_matches(missing, sorted(known), n=1)
-    if close and close[0] in columns and details.get("type") != "Table":
-        homes = [table for table in TABLES if any(column.name == close[0] for column in views.view_columns(table))]
-        return f"Did you mean {close[0]} (in {', '.join(homes)})? {_what_there_is()}"
-    return f"Did you mean {close[0]}? {_what_there_is()}" if close else _what_there_is()
+    place = f" (in {', '.join(homes[close[0]])})" if "type" not in details else ""
+    return f"Did you mean {close[0]}{place}? {_what_there_is()}"
 
 
 def _what_there_is() -> str:

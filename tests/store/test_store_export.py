@@ -1,0 +1,90 @@
+"""A table leaves as CSV, JSON or Parquet, whole or not at all."""
+
+import csv
+import io
+import json
+
+import duckdb
+import pytest
+from synthetic import trial
+
+from cotenant.errors import QueryError, RunFolderError
+from cotenant.store.export import export
+from cotenant.store.folder import RunFolder
+
+NASTY = 'a,"b"\n=1+1 <b>'
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {"run": "r1"})
+    run.commit(trial(0, mix=NASTY, failed_checks=["drift"]))
+    run.commit(trial(1))
+    return run.path
+
+
+def test_csv(run, tmp_path):
+    export([run], "trials", tmp_path / "out.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text(), newline="")))
+    assert [row["mix"] for row in rows] == [NASTY, "bert-mini+gpt2-mini"]
+    assert rows[0]["run"] == "r1"
+
+
+def test_json(run, tmp_path):
+    export([run], "trials", tmp_path / "out.JSON")
+    rows = json.loads((tmp_path / "out.JSON").read_text())
+    assert [(row["mix"], row["failed_checks"]) for row in rows] == [(NASTY, ["drift"]), ("bert-mini+gpt2-mini", [])]
+
+
+def test_parquet(run, tmp_path):
+    export([run], "requests", tmp_path / "it's.parquet")
+    assert duckdb.read_parquet(str(tmp_path / "it's.parquet")).aggregate("count(*), min(run)").fetchall() == [
+        (16, "r1")
+    ]
+
+
+def test_a_table_without_rows_has_its_header(run, tmp_path):
+    RunFolder.open(run).export("kernels", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == "run,trial,tenant,name,start_ns,duration_ns\n"
+
+
+@pytest.mark.parametrize("asked", [None, "csv", "json", "parquet"])
+def test_standard_output(run, capfdbinary, asked):
+    export([run], "trials", "-", asked)
+    out = capfdbinary.readouterr().out
+    match asked:
+        case "json":
+            assert len(json.loads(out)) == 2
+        case "parquet":
+            assert out[:4] == out[-4:] == b"PAR1"
+        case _:
+            assert len(list(csv.DictReader(io.StringIO(out.decode(), newline="")))) == 2
+
+
+def test_an_export_replaces_the_file_of_the_last_one(run, tmp_path):
+    (tmp_path / "out.csv").write_text("old")
+    export([run], "trials", tmp_path / "out.csv")
+    assert "old" not in (tmp_path / "out.csv").read_text()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out.csv", "run"]
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "message", "hint"),
+    [
+        ("request", "a.csv", "There is no table 'request'.", "Did you mean requests? Tables: "),
+        ("trials; DROP", "a.csv", "There is no table 'trials; DROP'.", "Did you mean trials? Tables: "),
+        ("trials", "a.xlsx", "'xlsx' is not a format to export to.", "Use one of csv, json, parquet."),
+        ("trials", "a", "'' is not a format to export to.", "Use one of csv, json, parquet."),
+    ],
+)
+def test_a_mistake_is_one_sentence(run, table, name, message, hint):
+    with pytest.raises(QueryError) as caught:
+        export([run], table, run.parent / name)
+    assert caught.value.message == message
+    assert caught.value.hint.startswith(hint)
+
+
+def test_a_place_that_is_not_there(run, tmp_path):
+    with pytest.raises(RunFolderError) as caught:
+        export([run], "trials", tmp_path / "gone" / "out.csv")
+    assert caught.value.message == f"{tmp_path / 'gone' / 'out.csv'} can't be written: no such file or directory."
