@@ -1,0 +1,47 @@
+"""When a run has seen enough."""
+
+import pytest
+
+from cotenant.analyse.estimate import Estimate
+from cotenant.measure.stopping import Rule, Standing, reason_to_stop, seconds_left, widest
+
+RULE = Rule(target=0.03, budget_s=100, blocks_min=3, blocks_max=10)
+
+
+def at(blocks, *, elapsed_s=10.0, block_s=5.0, width=0.1):
+    return Standing(blocks, elapsed_s, block_s, width)
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (at(1, width=0.001), None),  # too few blocks to believe a narrow interval
+        (at(3, width=0.02), "precise enough"),
+        (at(3, width=0.04), None),
+        (at(3, width=None), None),
+        (at(3, elapsed_s=96), "time budget used"),  # the next block would end after it
+        (at(2, elapsed_s=500), None),  # the least number of blocks is always made
+        (at(10), "all blocks done"),
+    ],
+)
+def test_the_reason_to_stop(standing, expected):
+    assert reason_to_stop(RULE, standing) == expected
+
+
+def test_without_a_target_and_a_budget_only_the_number_of_blocks_ends_a_run():
+    rule = Rule(target=None, budget_s=None, blocks_min=1, blocks_max=10)
+    assert reason_to_stop(rule, at(9, width=0.0001, elapsed_s=1e9)) is None
+
+
+def test_time_left_follows_the_square_of_the_missing_precision():
+    assert seconds_left(RULE, at(4, width=0.045)) == pytest.approx((9 - 4) * 5)  # 4 * 1.5^2 = 9 blocks
+    assert seconds_left(RULE, at(4, width=0.045, elapsed_s=90)) == pytest.approx(10)  # the budget ends first
+    assert seconds_left(RULE, at(4, width=0.01)) == 0
+    assert seconds_left(RULE, at(0)) is None
+
+
+def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
+    narrow, wide, none = Estimate(1, 0.99, 1.01, 5, ""), Estimate(2, 1.8, 2.2, 5, ""), Estimate(1, None, None, 1, "")
+    assert widest([narrow, wide]) == pytest.approx(0.1)
+    assert widest([narrow, none]) is None
+    assert widest([]) is None

@@ -1,0 +1,91 @@
+"""From outcomes to verdicts: which checks fail, and what is said."""
+
+import pytest
+
+from cotenant.measure.checks import CHECKS, TenantFacts, TrialFacts, failures, verdict
+
+
+def good(name="a", **changes):
+    return TenantFacts(**{"name": name, "served": 100, "median_latency_ns": 5e6, "warmup": "flat"} | changes)
+
+
+def judged(**changes):
+    failed = failures(TrialFacts(**{"tenants": (good(),)} | changes))
+    return verdict(failed), [failure.check.name for failure in failed], [failure.reason for failure in failed]
+
+
+def test_a_trial_without_complaints_is_valid():
+    assert judged() == ("valid", [], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "check", "reason"),
+    [
+        ({"fate": "was killed by SIGKILL"}, "invalid", "tenants_alive", "a was killed by SIGKILL"),
+        (
+            {"failed": 5, "error": "ValueError: no"},
+            "invalid",
+            "requests_succeed",
+            "5 of 105 requests of a failed: ValueError: no",
+        ),
+        ({"overflowed": True}, "invalid", "records_complete", "a served more requests than there was room to record"),
+        ({"served": 3}, "unstable", "enough_requests", "a served only 3 requests in the window"),
+        (
+            {"unfinished": 50},
+            "unstable",
+            "load_sustained",
+            "50 of 150 requests due in the window to a were not served",
+        ),
+        (
+            {"idle_lag_p99_ns": 3e6},
+            "unstable",
+            "on_schedule",
+            "idle a started 1 % of its requests 3.0 ms late or more",
+        ),
+        ({"warmup": "slowdown"}, "unstable", "steady", "the latency of a was not steady: slowdown"),
+    ],
+)
+def test_what_is_wrong_with_a_tenant_is_named(changes, expected, check, reason):
+    assert judged(tenants=(good(**changes),)) == (expected, [check], [reason])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "check"),
+    [
+        ({"sharing_violations": ("a has cores 0-1, not 0",)}, "invalid", "sharing_verified"),
+        ({"control_violations": ("the clock did not move",)}, "invalid", "controls_applied"),
+        ({"foreign_share": 0.3}, "unstable", "quiet_machine"),
+        ({"steal_share": 0.3}, "unstable", "no_steal"),
+        ({"clock_spread": 0.3}, "unstable", "clock_stable"),
+        ({"sensors_lost": ("power vanished",)}, "unstable", "sensors_present"),
+    ],
+)
+def test_what_is_wrong_around_the_tenants_is_named(changes, expected, check):
+    assert judged(**changes)[:2] == (expected, [check])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tenants": (good(failed=1),)},  # 1 of 101: a stray failure is recorded, not fatal
+        {"tenants": (good(idle_lag_p99_ns=9e5),)},  # below a millisecond nobody would notice
+        {"tenants": (good(idle_lag_p99_ns=4e6, median_latency_ns=5e7),)},  # below a tenth of the latency
+        {"foreign_share": 0.05},
+        {"foreign_share": None, "steal_share": None, "clock_spread": None},  # not observed: nothing is claimed
+    ],
+)
+def test_what_is_within_bounds_is_not_complained_about(changes):
+    assert judged(**changes)[0] == "valid"
+
+
+def test_the_worst_check_decides():
+    assert judged(tenants=(good("a", warmup="slowdown"), good("b", fate="hung")))[:2] == (
+        "invalid",
+        ["tenants_alive", "steady"],
+    )
+
+
+def test_every_check_says_what_it_means_and_what_to_do():
+    for check in CHECKS.values():
+        assert len(check.meaning) > 20
+        assert len(check.hint) > 20

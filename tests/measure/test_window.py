@@ -1,0 +1,125 @@
+"""Which requests count: due in the window, and done while every tenant was active."""
+
+import numpy as np
+
+from cotenant.load.spec import Load
+from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, with_unserved
+from cotenant.measure.messages import SeatReady, SeatResult
+from cotenant.measure.sampler import Samples
+from cotenant.records import MISSING_NS
+from cotenant.tenancy import Sharing, Tenant, Trial
+from cotenant.workloads.protocol import Properties, WorkloadSpec
+
+MS = 1_000_000
+TIMING = Timing(start_ns=0, window_start_ns=100 * MS, window_end_ns=200 * MS, deadline_ns=900 * MS)
+UNKNOWN = Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)
+
+
+def requests(*rows_ms):
+    """Rows of (intended, done) in ms; done None: never."""
+    intended = np.array([row[0] for row in rows_ms], np.int64) * MS
+    done = np.array([MISSING_NS if row[1] is None else row[1] * MS for row in rows_ms], np.int64)
+    started = np.where(done == MISSING_NS, MISSING_NS, intended)
+    return RequestColumns(
+        intended=intended,
+        started=started,
+        first=np.full_like(intended, MISSING_NS),
+        done=done,
+        device=np.where(done == MISSING_NS, MISSING_NS, 1),
+        ok=(done != MISSING_NS).astype(np.int64),
+        slot_ends=done[None, done != MISSING_NS],
+    )
+
+
+def outcome(name, columns, *, fate=None, stopped_early=False, load="closed(1)"):
+    tenant = Tenant(name=name, of=name, workload=WorkloadSpec(name="null"), load=Load.model_validate(load))
+    result = SeatResult(
+        index=0,
+        recorded=columns.intended.size,
+        errors=0,
+        error=None,
+        out_of_memory=False,
+        overflowed=False,
+        stopped_early=stopped_early,
+        cpu_time_ns=0,
+        switches_voluntary=0,
+        switches_forced=0,
+        memory_bytes=0,
+        observed={},
+    )
+    ready = SeatReady(pid=1, slots=("compute",))
+    return SeatOutcome(tenant, None, UNKNOWN, ready, None if fate else result, fate, columns)
+
+
+def records(*outcomes):
+    trial = Trial(
+        number=1,
+        block=0,
+        order=0,
+        mix="+".join(o.tenant.name for o in outcomes),
+        tenants=tuple(o.tenant for o in outcomes),
+        sharing=Sharing(mode="processes"),
+        load="closed(1)",
+        window_s=0.1,
+        lead_s=0.1,
+        seed=1,
+    )
+    around = Circumstances("r", 0, "cpu", False, 2, "now", TIMING, Samples({}, ()), (), ())
+    return assemble(trial, outcomes, around)
+
+
+def counted(table, tenant):
+    mine = table["tenant"] == tenant
+    return [int(t // MS) for t in table["intended_ns"][mine & table["in_window"]]]
+
+
+def test_a_request_counts_if_it_was_due_in_the_window_whenever_it_was_done():
+    made = records(outcome("a", requests((99, 120), (100, 130), (199, 260), (200, 210))))
+    assert counted(made.requests, "a") == [100, 199]
+
+
+def test_when_a_tenant_stops_early_nobodys_later_requests_count():
+    early = outcome("a", requests((100, 120), (120, 150)), stopped_early=True)
+    other = outcome("b", requests((100, 140), (140, 151), (151, 160)))
+    made = records(early, other)
+    assert counted(made.requests, "b") == [100]
+    assert counted(made.requests, "a") == [100, 120]
+
+
+def test_requests_due_in_the_window_that_were_never_begun_count_as_unfinished():
+    schedule = np.array([110, 120, 130, 250], np.int64) * MS
+    columns = with_unserved(requests((110, 125)), schedule, TIMING.window_end_ns)
+    made = records(outcome("a", columns, load="poisson(50)"))
+    assert counted(made.requests, "a") == [110, 120, 130]
+    assert list(made.requests["ok"]) == [True, False, False]
+    assert made.trial["failed_checks"] == ["enough_requests", "load_sustained"]
+
+
+def test_the_records_of_a_killed_tenant_are_kept_and_the_trial_is_invalid():
+    made = records(outcome("a", requests((100, 120), (120, 150)), fate="was killed by SIGKILL"))
+    assert made.trial["verdict"] == "invalid"
+    assert made.trial["reasons"] == ["a was killed by SIGKILL"]
+    assert made.requests["intended_ns"].size == 2
+
+
+def test_each_stage_begins_where_the_one_before_ended():
+    columns = requests((100, 120), (120, 150))
+    two = RequestColumns(
+        columns.intended,
+        columns.started,
+        columns.first,
+        columns.done,
+        columns.device,
+        columns.ok,
+        np.array([[110, 130], [120, 150]]) * MS,
+    )
+    seen = outcome("a", two)
+    made = records(
+        SeatOutcome(seen.tenant, None, UNKNOWN, SeatReady(pid=1, slots=("in", "out")), seen.result, None, two)
+    )
+    stages = {
+        (int(q), str(s)): (int(b // MS), int(d // MS))
+        for q, s, b, d in zip(*(made.stages[c] for c in ("seq", "stage", "start_ns", "duration_ns")), strict=True)
+    }
+    assert stages == {(0, "in"): (100, 10), (1, "in"): (120, 10), (0, "out"): (110, 10), (1, "out"): (130, 20)}
