@@ -4,10 +4,11 @@
 `make docs` writes them; a test fails if what is on disk differs.
 """
 
+import ast
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -23,7 +24,7 @@ def cli_page() -> str:
     """Every verb's help, as the terminal shows it."""
     from cotenant.cli.main import VERBS, cli
 
-    top = click.Context(cli, info_name="cotenant", terminal_width=100)
+    top = click.Context(cli, info_name="cotenant", terminal_width=100, **cli.context_settings)
     parts = ["# The command line\n", _help(cli, top)]
     for verb in VERBS:
         command = cli.get_command(top, verb)
@@ -73,6 +74,8 @@ def _described(part: Mapping[str, Any]) -> list[str]:
 
 
 def _keys(part: Mapping[str, Any]) -> list[str]:
+    if "anyOf" in part:  # a short form and a long one
+        return [f"{_kind(part)}\n", *(line for form in part["anyOf"] if "properties" in form for line in _keys(form))]
     properties: Mapping[str, Any] = part.get("properties", {})
     if not properties:
         return [f"{_kind(part)}\n"]
@@ -103,6 +106,8 @@ def _kind(value: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one return per ca
             return f"`{choice}`"
         case {"type": "array", "items": dict(items)}:
             return f"list of {_kind(items)}"
+        case {"type": "object", "patternProperties": dict(patterns)}:
+            return f"map of names to {' or '.join(_kind(values) for values in patterns.values())}"
         case {"type": "object", "additionalProperties": dict(values)}:
             return f"map of names to {_kind(values)}"
         case {"type": str(kind)}:
@@ -133,24 +138,33 @@ def checks_page() -> str:
 
 
 def api_page() -> str:
-    """Every verb as a function."""
-    package = import_module("cotenant.verbs")
+    """Every verb as a function, its signature as it is written."""
     parts = [
         "# The Python API\n",
         "The verbs of the command line are functions; the command line only parses, calls and prints.\n",
     ]
+    package = import_module("cotenant.verbs")
     for module in sorted(info.name for info in iter_modules(package.__path__)):
-        for name, function in _public(f"cotenant.verbs.{module}"):
-            signature = str(inspect.signature(function)).replace("pathlib._local.", "").replace("pathlib.", "")
-            words = inspect.getdoc(function) or ""
-            parts.append(f"## cotenant.verbs.{module}.{name}\n\n```python\n{name}{signature}\n```\n\n{words}\n")
+        source = inspect.getsource(import_module(f"cotenant.verbs.{module}"))
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                words = ast.get_docstring(node) or ""
+                parts.append(f"## cotenant.verbs.{module}.{node.name}\n\n{_signature(node)}\n```text\n{words}\n```\n")
     return "\n".join(parts)
 
 
-def _public(module: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, function in inspect.getmembers(import_module(module), inspect.isfunction):
-        if function.__module__ == module and not name.startswith("_"):
-            yield name, function
+def _signature(function: ast.FunctionDef) -> str:
+    arguments = function.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = argument.annotation and _unquoted(argument.annotation)
+    gives = ast.unparse(_unquoted(function.returns)) if function.returns else "None"
+    return f"```python\n{function.name}({ast.unparse(arguments)}) -> {gives}\n```\n"
+
+
+def _unquoted(annotation: ast.expr) -> ast.expr:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return ast.parse(annotation.value, mode="eval").body
+    return annotation
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -83,7 +83,11 @@ def _say(line: str) -> None:
 
 def _usage(problem: click.UsageError) -> Failure:
     where = problem.ctx.command_path if problem.ctx else "cotenant"
-    return Failure(problem.format_message(), hint=f"`{where} --help` lists what it takes")
+    sentence = problem.format_message()
+    if isinstance(problem, click.NoSuchOption):
+        near = f" Did you mean {problem.possibilities[0]!r}?" if problem.possibilities else ""
+        sentence = f"There is no option {problem.option_name!r}.{near}"
+    return Failure(sentence, hint=f"`{where} --help` lists what it takes")
 
 
 def _system(problem: OSError) -> Failure:
