@@ -1,5 +1,6 @@
 """null, sleep and spin: what they do, what they refuse, and that spin is work and not time."""
 
+import hashlib
 import subprocess
 import sys
 import time
@@ -46,20 +47,27 @@ def test_sleep_takes_its_time():
     assert time.perf_counter() - start >= 0.02
 
 
-def test_spin_is_an_amount_of_work_on_one_core():
-    def cpu_s(work: int, batch: int = 1) -> float:
-        spec = WorkloadSpec(name="spin", params={"work": work}, batch=batch)
-        (stage,) = Spin().build(spec, Here()).stages
-        times = []
-        for _ in range(5):
-            start = time.thread_time()
-            stage.run(None)
-            times.append(time.thread_time() - start)
-        return min(times)
+def test_spin_is_an_amount_of_work_for_each_item(monkeypatch):
+    rounds = []
+    monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda kind, text, salt, n: rounds.append(n))
+    (stage,) = Spin().build(WorkloadSpec(name="spin", params={"work": 700}, batch=3), Here()).stages
+    stage.run(None)
+    assert rounds == [700, 700, 700]
 
-    one = cpu_s(10_000)
-    assert cpu_s(40_000) / one == pytest.approx(4, rel=0.3)
-    assert cpu_s(10_000, batch=4) / one == pytest.approx(4, rel=0.3)
+
+@pytest.mark.quiet
+def test_four_times_the_work_takes_four_times_the_core():
+    def stage(work: int):
+        return Spin().build(WorkloadSpec(name="spin", params={"work": work}), Here()).stages[0].run
+
+    def cpu_s(run) -> float:
+        start = time.thread_time()
+        run(None)
+        return time.thread_time() - start
+
+    small, large = stage(10_000), stage(40_000)
+    ratios = sorted(cpu_s(large) / cpu_s(small) for _ in range(21))
+    assert ratios[10] == pytest.approx(4, rel=0.1)
 
 
 def test_spins_cost_is_not_claimed_to_be_floating_point():

@@ -1,0 +1,270 @@
+"""`http://...`: a server of any kind on the loopback interface, under our load."""
+
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.yours import recognise
+
+
+class Here:
+    torch_device = "cpu"
+    default_dtype = "float32"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by path; notes what it was asked."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, body: bytes, status: int = 200, **headers: str):
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):  # noqa: C901 - one case for each way a server can behave
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.seen.append((self.client_address, self.command, self.path, sent, dict(self.headers)))
+        match self.path.split("?")[0]:
+            case "/broken":
+                self.answer(b"out of memory\nsecond line", status=503)
+            case "/moved":
+                self.answer(b"", status=301, Location="/new")
+            case "/created":
+                self.answer(b"made", status=201)
+            case "/empty":
+                self.answer(b"")
+            case "/hangs":
+                self.server.released.wait(5)
+            case "/closes":
+                self.answer(b"bye", Connection="close")
+                self.close_connection = True
+            case "/drops":  # says it would keep the connection, and drops it
+                self.answer(b"kept?")
+                self.close_connection = True
+            case "/silent":  # takes the request and closes without a word
+                self.close_connection = True
+            case "/slow":
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for part in (b"first", b"last"):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+                    self.wfile.flush()
+                    time.sleep(0.15)
+                self.wfile.write(b"0\r\n\r\n")
+            case "/truncated":
+                self.send_response(200)
+                self.send_header("Content-Length", "1000")
+                self.end_headers()
+                self.wfile.write(b"only this")
+                self.close_connection = True
+            case _:
+                self.answer(b"hello " + sent)
+
+    def do_GET(self):
+        self.do_POST()
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.seen = []
+        self.released = threading.Event()
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield running
+        running.released.set()
+        running.shutdown()
+        thread.join(timeout=5)
+
+
+@pytest.fixture
+def built(server):
+    opened = []
+
+    def build(path: str, **fields):
+        name = f"http://127.0.0.1:{server.server_port}{path}"
+        spec = WorkloadSpec(name=name, **fields)
+        workload = recognise(name)
+        workload.check(spec)
+        opened.append(workload.build(spec, Here()))
+        return opened[-1]
+
+    yield build
+    for one in opened:
+        one.close()
+
+
+def serve(built):
+    value = None
+    for stage in built.stages:
+        value = stage.run(value)
+    return value
+
+
+def refusal(call) -> WorkloadError:
+    with pytest.raises(WorkloadError) as refused:
+        call()
+    return refused.value
+
+
+def test_a_request_is_posted_and_its_answer_read(built, server):
+    endpoint = built("/predict?fast=1", batch=2, seq=8)
+    assert [(s.name, s.first_output) for s in endpoint.stages] == [("send", False), ("wait", True), ("receive", False)]
+    assert serve(endpoint) == b'hello {"batch": 2, "seq": 8, "dtype": null, "seed": 0}'
+    _, method, path, _, headers = server.seen[-1]
+    assert (method, path, headers["Content-Type"]) == ("POST", "/predict?fast=1", "application/json")
+
+
+def test_method_body_and_headers_are_the_users(built, server):
+    params = {"method": "post", "body": {"inputs": [1, 2]}, "headers": {"X-Model": "a"}}
+    assert serve(built("/", params=params)) == b'hello {"inputs": [1, 2]}'
+    assert server.seen[-1][4]["X-Model"] == "a"
+    assert serve(built("/", params={"body": "plain text"})) == b"hello plain text"
+    assert "Content-Type" not in server.seen[-1][4]
+    assert serve(built("/", params={"method": "GET"})) == b"hello "
+
+
+def test_the_connection_is_kept(built, server):
+    endpoint = built("/")
+    for _ in range(5):
+        serve(endpoint)
+    assert len({client for client, *_ in server.seen}) == 1
+
+
+@pytest.mark.parametrize("path", ["/closes", "/drops"])
+def test_a_connection_that_the_server_closes_is_opened_again(built, server, path):
+    endpoint = built(path)
+    for _ in range(3):
+        serve(endpoint)
+        time.sleep(0.02)  # the server's end of the connection needs a moment to be gone
+    assert len(server.seen) == 4
+    assert len({client for client, *_ in server.seen}) == 4
+
+
+def test_a_server_that_drops_a_fresh_connection_is_told(built):
+    assert "does not answer in HTTP: remote end closed connection" in refusal(lambda: built("/silent")).message
+
+
+def test_the_first_output_is_the_first_of_the_body(built):
+    endpoint = built("/slow")
+    send, wait, receive = endpoint.stages
+    send.run(None)
+    begun = wait.run(None)
+    start = time.monotonic()
+    assert begun[1] == b"first"
+    assert receive.run(begun) == b"firstlast"
+    assert time.monotonic() - start > 0.1
+
+
+def test_an_empty_answer_is_an_answer(built):
+    assert serve(built("/empty")) == b""
+
+
+def test_a_status_that_is_not_2xx_is_told_before_any_trial(built):
+    assert refusal(lambda: built("/broken")).message.endswith(
+        "/broken` answered 503 Service Unavailable: out of memory"
+    )
+    assert refusal(lambda: built("/moved")).hint == "it redirects to /new: name that address"
+
+
+def test_a_status_that_is_not_2xx_fails_the_request_and_keeps_the_connection(built, server):
+    endpoint = built("/")
+    client = endpoint.stages[0].run.__self__
+    client._target = "/broken"
+    assert "answered 503" in refusal(lambda: serve(endpoint)).message
+    client._target = "/"
+    assert serve(endpoint).startswith(b"hello")
+    assert len({client for client, *_ in server.seen}) == 1
+
+
+def test_the_expected_status_can_be_stated(built):
+    assert serve(built("/created", params={"expect_status": 201})) == b"made"
+    assert "answered 200 OK" in refusal(lambda: built("/", params={"expect_status": 201})).message
+    assert serve(built("/broken", params={"expect_status": 503})).startswith(b"out of memory")
+
+
+def test_a_server_that_hangs_is_told(built):
+    message = refusal(lambda: built("/hangs", params={"timeout_s": 0.2})).message
+    assert message.endswith("/hangs` sent no answer within 0.2 s")
+
+
+def test_an_answer_that_breaks_off_is_told(built):
+    assert "broke off in the middle of an answer" in refusal(lambda: built("/truncated")).message
+
+
+def test_nothing_that_listens_is_told_at_the_check():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        name = f"http://127.0.0.1:{free.getsockname()[1]}/"
+        for call in (lambda s: recognise(name).check(s), lambda s: recognise(name).build(s, Here())):
+            error = refusal(lambda call=call: call(WorkloadSpec(name=name)))
+            assert error.message == f"nothing answers at `{name}`: connection refused"
+
+
+def test_a_server_that_goes_away_fails_requests_and_can_come_back(built, server):
+    endpoint = built("/closes")
+    port = server.server_port
+    server.shutdown()
+    server.server_close()
+    for _ in range(2):
+        with pytest.raises(OSError, match="refused"):
+            serve(endpoint)
+    again = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    again.seen = []
+    again.daemon_threads = True
+    thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        assert serve(endpoint) == b"bye"
+    finally:
+        again.shutdown()
+        again.server_close()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("http://", {}, "`http://` is not an address"),
+        ("http://host:99999/", {}, "`http://host:99999/` is not an address: port out of range"),
+        ("http://ho st/", {}, "`http://ho st/` is not an address"),
+        ("http://me:secret@host/", {}, "an address with a user name or password in it would be written into every"),
+        ("http://127.0.0.1:1/", {"bdy": 1}, "`http://127.0.0.1:1/` has no param `bdy`"),
+        ("http://127.0.0.1:1/", {"method": "P OST"}, "`http://127.0.0.1:1/`: param `method` is 'P OST': string should"),
+        ("http://127.0.0.1:1/", {"headers": {"a": "b\r\nc: d"}}, "`http://127.0.0.1:1/`: param `headers` is"),
+        ("http://127.0.0.1:1/", {"expect_status": 7}, "`http://127.0.0.1:1/`: param `expect_status` is 7: input"),
+    ],
+)
+def test_what_is_malformed_is_refused_in_one_sentence(name, params, message):
+    assert refusal(lambda: recognise(name).check(WorkloadSpec(name=name, params=params))).message.startswith(message)
+
+
+def test_a_request_that_nobody_checked_is_refused_at_the_build_too():
+    error = refusal(lambda: recognise("http://x/").build(WorkloadSpec(name="http://x/", train=True), Here()))
+    assert error.message.startswith("`http://x/` has no train")
+
+
+def test_facts_name_no_header_values(built):
+    facts = built("/", params={"headers": {"Authorization": "Bearer secret"}}).facts
+    assert "secret" not in str(facts)
+    assert facts["method"] == "POST"
+    assert facts["answer_bytes"] > 0
