@@ -1,6 +1,7 @@
 """How much CPU the study itself used: what is left of the machine's busy time was somebody else's."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,28 +12,30 @@ from cotenant.measure.gather import Timing
 from cotenant.measure.sampler import Samples
 
 OWN_CPU = "own_cpu_s"
+RUNNER_CPU = "runner_cpu_s"
 
 
 class OwnUseProbe:
-    """CPU seconds of the runner and all tenant processes, with their children that have ended."""
+    """CPU seconds of the runner and all tenant processes (with their children that have ended), and of the runner."""
 
     def __init__(self, pids: Sequence[int], proc: Path = Path("/proc")) -> None:
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo(OWN_CPU, "s", "/proc/PID/stat", 0.1, "counter, in steps of a clock tick (usually 10 ms)"),
+            SensorInfo(RUNNER_CPU, "s", "process clock", 0.1, "exact counter: runner and sampler, without tenants"),
         )
         self._paths = [proc / str(pid) / "stat" for pid in (os.getpid(), *pids)]
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
 
     def read(self) -> Sequence[float]:
-        """The sum; NaN once a process is gone, since the sum would jump."""
+        """The sum is NaN once a process is gone, since it would jump."""
         ticks = 0
         for path in self._paths:
             try:
                 fields = path.read_text().rpartition(")")[2].split()
             except OSError:
-                return (float("nan"),)
+                return float("nan"), time.process_time()
             ticks += sum(int(field) for field in fields[11:15])
-        return (ticks * self._tick_s,)
+        return ticks * self._tick_s, time.process_time()
 
 
 def share_of_window(samples: Samples, sensor: str, timing: Timing, cores: int) -> float | None:
