@@ -59,3 +59,30 @@ def test_every_page_can_be_reached_from_the_index():
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         todo += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text) if "://" not in link]
     assert [str(page.relative_to(ROOT)) for page in PAGES if "docs" in page.parts and page not in seen] == []
+
+
+GUIDE_STUDIES = [
+    (page.name, block)
+    for page in sorted(ROOT.glob("docs/guide/*.md"))
+    for block in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if re.search(r"^tenants:", block, flags=re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("text", [text for _, text in GUIDE_STUDIES], ids=[name for name, _ in GUIDE_STUDIES])
+def test_studies_in_the_guides_are_right(text, tmp_path):
+    from cotenant.study.files import load_study
+
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    assert load_study(tmp_path / "mine.yaml").tenants
+
+
+def test_the_guide_s_study_can_be_run_and_overridden(tmp_path):
+    from cotenant.study.files import load_study
+    from cotenant.study.workload_check import check_workloads
+
+    (text,) = (block for name, block in GUIDE_STUDIES if name == "own-study.md")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    study = load_study(tmp_path / "mine.yaml", ["budget=10min", "tenants.encoder.batch=8"])
+    check_workloads(study)
+    assert (study.budget_s, study.tenants["encoder"].batch) == (600, 8)
