@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cotenant.load.spec import Load
 from cotenant.study.expand import label_of, trials_per_block
-from cotenant.study.mixes import Mix, MixLists, MixRule, pair_label
+from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.places import Path
 from cotenant.study.words import amount, did_you_mean, shown
@@ -46,6 +46,9 @@ def _lists(study: Study) -> Iterator[Contradiction]:
     for key in ("mixes", "sharing", "settings", "loads"):
         if len(getattr(study, key)) == 0:
             yield Contradiction((key,), "is an empty list; leave the key out for its default", frozenset({key}))
+    if len(study.tenants) == 1 and study.mixes and all(rule == "pairs" for rule in study.mixes):
+        sentence = "a pair needs 2 tenants, and there is 1; write [solo] to measure it alone"
+        yield Contradiction(("mixes",), sentence, frozenset({"mixes", "tenants"}))
     for path, rule in _spelled_out(study):
         if not rule.copies and not rule.groups:
             yield Contradiction(path, "expected copies or groups in this mapping", frozenset({"mixes"}))
@@ -58,7 +61,7 @@ def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
 
 
 def _unknown_members(study: Study) -> Iterator[Contradiction]:
-    on = frozenset({"mixes", "tenants"})
+    on = frozenset({"tenants"})
 
     def unknown(path: Path, name: str) -> Iterator[Contradiction]:
         if name not in study.tenants:
@@ -95,15 +98,11 @@ def _labels(study: Study) -> Iterator[Contradiction]:
 
 def _mixes_with_paths(study: Study) -> Iterator[tuple[Path, Mix]]:
     for index, rule in enumerate(study.mixes):
-        for mix in _mixes_of(rule, study):
+        for mix in mixes_of((rule,), tuple(study.tenants)):
             inner: Path = ("mixes", index)
             if isinstance(rule, MixLists):
                 inner = (*inner, *(("groups", mix.label) if mix.label in rule.groups else ("copies", mix.members[0])))
             yield inner, mix
-
-
-def _mixes_of(rule: MixRule, study: Study) -> tuple[Mix, ...]:
-    return study.model_copy(update={"mixes": (rule,)}).mix_list()
 
 
 def _shares(study: Study) -> Iterator[Contradiction]:
@@ -151,11 +150,12 @@ def _size(study: Study) -> Iterator[Contradiction]:
     if most > MOST_TRIALS:
         yield Contradiction((), f"a block would have {most} trials; at most {MOST_TRIALS} are allowed", on)
         return
-    trials = trials_per_block(study, ("processes",))
+    # Counted for one way to share, so that a study is judged the same before and after `all` is spelled out.
+    trials = trials_per_block(study.model_copy(update={"sharing": "all"}), ("processes",))
     needed = study.blocks.min * trials * (study.window_s + study.lead_s)
     if study.budget_s is not None and needed > study.budget_s:
         sentence = (
-            f"{study.budget_s:g}s has no room for {amount(study.blocks.min, 'block')} of {amount(trials, 'trial')}, "
-            f"{needed:.4g}s; raise it, shorten the window or lower blocks.min"
+            f"{study.budget_s:g}s has no room for {amount(study.blocks.min, 'block')} of at least "
+            f"{amount(trials, 'trial')}, {needed:.4g}s; raise it, shorten the window or lower blocks.min"
         )
         yield Contradiction(("budget",), sentence, on | {"budget", "blocks", "window", "lead"})

@@ -36,17 +36,22 @@ def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study
     """
     path = _find(name_or_path)
     source = path.name if isinstance(name_or_path, str) and name_or_path in builtin_names() else str(name_or_path)
-    text = _text_of(path, source)
-    try:
-        tree = read(text, source)
-    except NotYaml as error:
-        raise _refusal(source, [f"{source}:{error.line}: {error}"]) from None
-    if not isinstance(tree.data, dict):
-        found = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
-        sentence = f"{found}; expected a mapping with the key tenants"
-        raise _refusal(source, [f"{source}:{tree.places.line(())}: {sentence}"])
+    tree = _read(_text_of(path, source), source)
     tree.data.setdefault("name", _name_from(path))
     return _checked(tree, folder=path.resolve().parent, overrides=overrides)
+
+
+def study_from_text(text: str, source: str) -> Study:
+    """Check a study that is already in memory, such as the one that a run folder keeps.
+
+    Args:
+        text: What `Study.to_yaml` wrote.
+        source: Where it comes from, for sentences about it.
+
+    Raises:
+        StudyError: with every problem.
+    """
+    return _checked(_read(text, source), folder=Path.cwd(), overrides=())
 
 
 def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
@@ -56,6 +61,18 @@ def study_from(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> Study:
         StudyError: with every problem.
     """
     return _checked(Tree(data=_copied(data), places=where.Places()), folder=Path.cwd(), overrides=overrides)
+
+
+def _read(text: str, source: str) -> Tree:
+    try:
+        tree = read(text, source)
+    except NotYaml as error:
+        raise _refusal(source, [f"{source}:{error.line}: {error}"]) from None
+    if not isinstance(tree.data, dict):
+        found = "is empty" if tree.data is None else f"holds {shown(tree.data)}"
+        sentence = f"{found}; expected a mapping with the key tenants"
+        raise _refusal(source, [f"{source}:{tree.places.line(())}: {sentence}"])
+    return tree
 
 
 def _copied(data: Any) -> Any:
@@ -129,18 +146,30 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str]) -> Study:
 
 
 def _sketch(data: dict[str, Any], wrong: list[where.Path]) -> tuple[Study, set[str]]:
-    """What is left of a study without its wrong keys, so that contradictions in the rest still show."""
-    entries = data.get("tenants")
-    tenants = dict(entries) if isinstance(entries, dict) else {}
+    """What is left of a study without what is wrong in it, so that contradictions in the rest still show.
+
+    Gives the top-level keys too that are not whole any more.
+    """
+    sound = _copied(data)
     broken: set[str] = set()
     for path in wrong:
-        if len(path) > 1 and path[0] == "tenants" and path[1] in tenants:
-            tenants[str(path[1])] = _STAND_IN
-        else:
-            broken.add(str(path[0]) if path else "tenants")
-    sound = {key: value for key, value in data.items() if key not in broken}
+        key = str(path[0]) if path else "tenants"
+        match path:
+            case ("tenants", name, *_) if name in sound.get("tenants", ()):
+                sound["tenants"][name] = _STAND_IN
+                continue
+            case ("mixes", int(index), "copies", tenant, *_) if isinstance(sound["mixes"][index], dict):
+                sound["mixes"][index]["copies"][tenant] = [2]
+            case ("mixes", int(index), *_):
+                sound["mixes"][index] = "solo"
+            case ("loads", int(index)):
+                sound["loads"][index] = "closed(1)"
+            case _:
+                sound.pop(key, None)
+        broken.add(key)
+    sound.setdefault("tenants", {})
     try:
-        return Study.model_validate({**sound, "tenants": tenants}), broken
+        return Study.model_validate(sound), broken
     except ValidationError:  # a tenant's name itself is wrong: nothing that names tenants can be judged
         return Study.model_validate({**sound, "tenants": {"null": _STAND_IN}}), broken | {"tenants"}
 

@@ -100,7 +100,7 @@ def forecast(
         most = max(study.blocks.min, min(most, within))
     peaks = {name: properties(study.tenants[name].spec()).peak_memory_bytes for name in study.measured()}
     solos = tuple(Mix(name, (name,)) for name in peaks)
-    memory = [_memory(mix, peaks, base_bytes_per_tenant, memory_bytes) for mix in (*solos, *study.mix_list())]
+    memory = [_memory(mix, peaks, base_bytes_per_tenant, memory_bytes) for mix in (*study.mix_list(), *solos)]
     return Forecast(
         study=study.name,
         device=device or study.device,

@@ -155,6 +155,12 @@ class Blocks(Frozen):
         return {"min": value, "max": value}
 
 
+def _fixed(blocks: Any) -> bool:
+    if isinstance(blocks, dict):
+        return "min" in blocks and blocks["min"] == blocks.get("max")
+    return isinstance(blocks, int) or (isinstance(blocks, Blocks) and blocks.min == blocks.max)
+
+
 def _all(value: Any) -> str:
     if value != "all":
         raise expected("all or a list such as [processes, threads]", value)
@@ -227,6 +233,13 @@ class Study(Frozen):
 
     _places: Places = PrivateAttr(default_factory=Places)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed_blocks_stop_by_themselves(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "until" not in data and _fixed(data.get("blocks")):
+            return {**data, "until": None}
+        return data
+
     @property
     def places(self) -> Places:
         """Where each key was written, for sentences about it."""
@@ -234,8 +247,9 @@ class Study(Frozen):
 
     def placed(self, places: Places) -> Self:
         """The same study, knowing where it was written."""
-        self._places = places
-        return self
+        copy = self.model_copy()
+        copy._places = places  # noqa: SLF001 - a copy of itself
+        return copy
 
     def mix_list(self) -> tuple[Mix, ...]:
         """The mixes of several tenants."""

@@ -53,4 +53,7 @@ class Places:
         for length in range(len(path), -1, -1):
             if path[:length] in self._overrides:
                 return f"--set {self._overrides[path[:length]]}: "
+        below = [text for known, text in self._overrides.items() if known[: len(path)] == path]
+        if path and path not in self._lines and below:
+            return f"--set {below[0]}: "
         return f"{self.source}:{self.line(path)}: " if self.source else ""

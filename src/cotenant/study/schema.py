@@ -11,6 +11,7 @@ def json_schema() -> dict[str, Any]:
     for definition in (schema, *schema.get("$defs", {}).values()):
         for key, form in definition.get("properties", {}).items():
             form["title"] = key
+            _close_names(form)
     _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
     slo = schema["$defs"]["SloEntry"]
     _also(slo, slo["properties"]["latency"])
@@ -20,6 +21,13 @@ def json_schema() -> dict[str, Any]:
         "title": "cotenant study",
         "description": "What to measure: tenants, their mixes, how they share a device, and when to stop.",
     }
+
+
+def _close_names(form: dict[str, Any]) -> None:
+    """Keys that don't look like names are refused; pydantic says only what those are that do."""
+    for pattern, value in form.pop("patternProperties", {}).items():
+        form["additionalProperties"] = value
+        form["propertyNames"] = {**form.get("propertyNames", {}), "pattern": pattern}
 
 
 def _also(definition: dict[str, Any], short: dict[str, Any]) -> None:

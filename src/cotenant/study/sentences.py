@@ -23,16 +23,16 @@ def problems_of(error: ValidationError) -> list[tuple[Path, str]]:
 def _problem(details: ErrorDetails) -> tuple[Path, str]:
     path = tuple(part for part in details["loc"] if part not in (WORD, LISTS, "[key]"))
     field = _field_at(path)
-    example = f" such as {_example(field)}" if field is not None and field.examples else ""
+    example = f" such as {_flow(_example(field, path))}"
     match details["type"]:
         case "value_error":
             return path, str(details["ctx"]["error"])
         case "missing":
-            about = f": {field.description}" if field is not None and field.description else ""
-            return path[:-1], f"{path[-1]} is missing{about}"
+            return path[:-1], f"{path[-1]} is missing{example.replace(' such as', ', such as')}"
         case "extra_forbidden":
             return path, _unknown_key(path)
         case "tuple_type":
+            example = example if example.startswith(" such as [") else ""
             return path, f"expected a list{example}, not {shown(details['input'])}"
         case kind if kind in _MAPPINGS:
             return path, f"expected a mapping{example}, not {shown(details['input'])}"
@@ -45,9 +45,12 @@ def _unknown_key(path: Path) -> str:
     return f"unknown key{near or '; expected one of ' + ', '.join(keys)}"
 
 
-def _example(field: FieldInfo) -> str:
-    """The field's first example in YAML's flow style."""
-    return _flow((field.examples or [""])[0])
+def _example(field: FieldInfo | None, path: Path) -> Any:
+    """The field's first example, or the shortest mapping that its model takes."""
+    if field is not None and field.examples:
+        return field.examples[0]
+    name, first = next(iter(_model_at(path).model_fields.items()))
+    return {_written(name, first): first.examples[0] if first.examples else "..."}
 
 
 def _flow(value: Any) -> str:

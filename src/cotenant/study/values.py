@@ -131,9 +131,8 @@ def _text(wanted: str, *, longest: int = 4096, empty: bool = False) -> Callable[
 
 def _name(value: Any) -> str:
     text = _text("a name", longest=LONGEST_NAME)(value)
-    reserved = sorted(set(text) & set(RESERVED_IN_NAMES))
-    if reserved:
-        raise ValueError(f"a name can't hold {' or '.join(reserved)}, which mean something in mixes and paths")
+    if set(text) & set(RESERVED_IN_NAMES):
+        raise ValueError(f"a name can't hold any of {' '.join(RESERVED_IN_NAMES)}: they structure mixes and paths")
     if text != text.strip() or "\n" in text or text in {".", ".."}:
         raise ValueError("a name can't begin or end with a space, hold a line break, or be made of dots")
     return text

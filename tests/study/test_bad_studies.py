@@ -1,0 +1,333 @@
+"""Every mistake in a study file gets one plain sentence with its file, line and key; all of them at once."""
+
+from pathlib import Path
+
+import pytest
+
+from cotenant.errors import StudyError
+from cotenant.study.files import LARGEST_FILE, load_study, study_from, study_from_text
+
+GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
+MIX_WORDS = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
+STUDY_KEYS = (
+    "name, about, device, tenants, mixes, sharing, settings, loads, window, lead, until, budget, blocks, fresh, seed"
+)
+TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
+LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
+MODES = "processes, threads, streams, mps, green, mig, pinned"
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def problems_of(text: str) -> list[str]:
+    Path("s.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(StudyError) as caught:
+        load_study("s.yaml")
+    assert caught.value.hint
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("batch: x", 'batch: expected a whole number of at least 1, not "x"'),
+        ("batch: 0", "batch: expected a whole number of at least 1, not 0"),
+        ("batch: 1.5", "batch: expected a whole number of at least 1, not 1.5"),
+        ("batch: true", "batch: expected a whole number of at least 1, not true"),
+        ("batch:", "batch: expected a whole number of at least 1, not nothing"),
+        ("batch: [1]", "batch: expected a whole number of at least 1, not a list"),
+        ("batch: 99999999999999999999", 'batch: "99999999999999999999" is too long for a number'),
+        ("btach: 4", 'btach: unknown key; did you mean "batch"?'),
+        ("train: yes", 'train: expected true or false, not "yes"'),
+        (
+            "dtype: flaot16",
+            'dtype: expected one of float64, float32, float16, bfloat16, int8, not "flaot16"; did you mean "float16"?',
+        ),
+        (
+            "timing: pipelind",
+            'timing: expected one of pipelined, synchronised, not "pipelind"; did you mean "pipelined"?',
+        ),
+        ("priority: high", 'priority: expected a whole number, not "high"'),
+        ("share: 0", "share: expected a share of the device such as 40 or 3g.20gb, not 0"),
+        ("slo: 50", "slo.latency: expected a time with its unit such as 50ms, not 50"),
+        ("slo: {latency: 0ms}", 'slo.latency: expected a time above 0, not "0ms"'),
+        ("slo: {latency: 5ms, quantile: p100}", 'slo.quantile: expected a quantile such as p99 or p99.9, not "p100"'),
+        ("slo: {quantile: p99}", "slo: latency is missing, such as 50ms"),
+        ("load: poison(3)", f'load: expected a load ({LOADS}), not "poison(3)"; did you mean "poisson(3)"?'),
+        ("load: poisson(0)", "load: rate must be above 0, not 0"),
+        ("load: 5", "load: expected a load such as closed(1) or poisson(70%), not 5"),
+        ("params: 5", "params: expected a mapping of the workload's own options such as {size: 2048}, not 5"),
+        ("params: {size: .inf}", "params: size is inf; expected a finite number"),
+        ("mode: !!python/name:os.system x", 'mode: tags such as "!!python/name:os.system" are not used in studies'),
+        ("batch: !!int four", 'batch: tags such as "!!int" are not used in studies'),
+    ],
+)
+def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
+    assert problems_of(f"tenants:\n  bert:\n    workload: x\n    {line}\n") == [f"s.yaml:4: tenants.bert.{sentence}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("widnow: 3s", 'widnow: unknown key; did you mean "window"?'),
+        ("colour: red", f"colour: unknown key; expected one of {STUDY_KEYS}"),
+        ("window: 2 seconds", 'window: expected a time such as 500ms, 2s or 2min, not "2 seconds"'),
+        ("window: 0", "window: expected a time above 0, not 0"),
+        ("window: .inf", "window: expected a time such as 500ms, 2s or 2min, not inf"),
+        ("lead: -1", "lead: expected a time of at least 0, not -1"),
+        ("until: 3%", 'until: expected a mapping such as {interval: 3%}, not "3%"'),
+        ("until: {interval: 3}", "until.interval: expected a share between 0% and 100% such as 3%, not 3"),
+        (
+            "blocks: none",
+            'blocks: expected a whole number of at least 1 or a mapping such as {min: 3, max: 30}, not "none"',
+        ),
+        ("blocks: {min: 5, max: 3}", "blocks: min is 5, which is more than max, 3"),
+        ("blocks: {mn: 5}", 'blocks.mn: unknown key; did you mean "min"?'),
+        ("fresh: trial", 'fresh: expected one of study, block, not "trial"'),
+        ("seed: 1e3", "seed: expected a whole number from 0 to 9223372036854775807, not 1000.0"),
+        ("about: [1]", "about: expected a sentence, not a list"),
+        ("device: ''", 'device: expected text, not ""'),
+        ("mixes: pairs", 'mixes: expected a list such as [solo, pairs], not "pairs"'),
+        ("mixes: []", "mixes: is an empty list; leave the key out for its default"),
+        ("mixes: [piars]", f'mixes.0: expected {MIX_WORDS}, not "piars"; did you mean "pairs"?'),
+        ("mixes: [{}]", "mixes.0: expected copies or groups in this mapping"),
+        ("mixes: [{copy: {bert: [2]}}]", 'mixes.0.copy: unknown key; did you mean "copies"?'),
+        ("mixes: [{copies: {bert: 2}}]", "mixes.0.copies.bert: expected a list, not 2"),
+        ("mixes: [{copies: {bert: [1]}}]", "mixes.0.copies.bert.0: expected a whole number from 2 to 1000, not 1"),
+        (
+            "mixes: [{copies: {bert: []}}]",
+            "mixes.0.copies.bert: expected how many copies, such as [2, 3, 4], not an empty list",
+        ),
+        (
+            "mixes: [{copies: {brt: [2]}}]",
+            'mixes.0.copies.brt: there is no tenant "brt" in this study; did you mean "bert"?',
+        ),
+        (
+            "mixes: [{groups: {both: [bert, gpt]}}]",
+            'mixes.0.groups.both.1: there is no tenant "gpt" in this study; did you mean "gpt2"?',
+        ),
+        (
+            "mixes: [{groups: {none: []}}]",
+            "mixes.0.groups.none: a group needs at least 2 tenants, not 0; solo trials are always measured",
+        ),
+        (
+            "mixes: [{groups: {bert: [bert, gpt2]}}]",
+            'mixes.0.groups.bert: a tenant is called "bert" too; give one another name',
+        ),
+        (
+            "mixes: [{groups: {x+y: [bert, gpt2]}}]",
+            'mixes.0.groups.x+y: a name with + has to be that of the members, "bert+gpt2"',
+        ),
+        ("sharing: processes", 'sharing: expected all or a list such as [processes, threads], not "processes"'),
+        ("sharing: [thread]", f'sharing.0: expected one of {MODES}, not "thread"; did you mean "threads"?'),
+        (
+            "sharing: [alone]",
+            "sharing.0: alone is how solo trials run, which are always measured; it is no way to share",
+        ),
+        ("sharing: [{threads: [1, 2]}]", "sharing.0: threads doesn't split the device, so it takes no shares"),
+        (
+            "sharing: [{mps: [120, 1]}]",
+            "sharing.0: shares of mps are percentages of the device, above 0 and at most 100",
+        ),
+        ("sharing: [{mps: 60}]", "sharing.0: expected a list of shares such as {mps: [60, 40]}, not 60"),
+        ("sharing: [{mps: [9, 9, 9]}]", 'sharing.0: mps[9, 9, 9] has 3 shares, but the mix "bert+gpt2" has 2 tenants'),
+        ("settings: {a: 1}", "settings: expected a list such as [{}, {power_limit_w: 250}], not a mapping"),
+        ("loads: closed(1)", 'loads: expected a list such as [closed(1), poisson(70%)], not "closed(1)"'),
+        ("loads: ['trace(no.csv, 5)']", 'loads.0: there is no trace file "no.csv" beside the study (in {folder})'),
+        (
+            "budget: 10s",
+            (
+                "budget: 10s has no room for 3 blocks of at least 3 trials, 20.7s; "
+                "raise it, shorten the window or lower blocks.min"
+            ),
+        ),
+        (
+            "name: ../../etc",
+            (
+                "name: \"../../etc\" can't name a folder; use letters, digits, spaces, '-', '_' and '.', "
+                "beginning with a letter"
+            ),
+        ),
+    ],
+)
+def test_a_wrong_value_of_the_study(line: str, sentence: str):
+    assert problems_of(f"{GOOD}{line}\n") == [f"s.yaml:2: {sentence.replace('{folder}', str(Path.cwd()))}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a/b", "a/b: a name can't hold any of / \\ + #: they structure mixes and paths"),
+        ("a+b", "a+b: a name can't hold any of / \\ + #: they structure mixes and paths"),
+        ("a#1", "a#1: a name can't hold any of / \\ + #: they structure mixes and paths"),
+        ("", '"": expected a name, not ""'),
+        (" a", " a: a name can't begin or end with a space, hold a line break, or be made of dots"),
+        ("..", "..: a name can't begin or end with a space, hold a line break, or be made of dots"),
+        ("\\e[31mred", '"\\u001b[31mred": holds control characters; use printable text'),
+        ("a" * 81, "a" * 57 + "...: is 81 characters long; at most 80 are allowed"),
+    ],
+)
+def test_a_name_that_is_not_usable(name: str, sentence: str):
+    assert problems_of(f'tenants:\n  "{name}": {{workload: x}}\n') == [f"s.yaml:2: tenants.{sentence}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "s.yaml:1: is empty; expected a mapping with the key tenants"),
+        ("# nothing\n", "s.yaml:1: is empty; expected a mapping with the key tenants"),
+        ("- a\n", "s.yaml:1: holds a list; expected a mapping with the key tenants"),
+        ("hello", 's.yaml:1: holds "hello"; expected a mapping with the key tenants'),
+        ("window: 1s\n", f"s.yaml:1: tenants is missing, such as {TENANTS_EXAMPLE}"),
+        ("tenants: {}\n", "s.yaml:1: tenants: is empty; name at least one tenant"),
+        (
+            "tenants: [a]\n",
+            f"s.yaml:1: tenants: expected a mapping such as {TENANTS_EXAMPLE}, not a list",
+        ),
+        (
+            "tenants: {a: {workload: x}}\nmixes: [pairs]\n",
+            "s.yaml:2: mixes: a pair needs 2 tenants, and there is 1; write [solo] to measure it alone",
+        ),
+        ("tenants:\n  a: 3\n", "s.yaml:2: tenants.a: expected a mapping such as {workload: bert-base-mini}, not 3"),
+        ("tenants:\n  a: {batch: 3}\n", "s.yaml:2: tenants.a: workload is missing, such as bert-base-mini"),
+        ("tenants:\n\ta: {workload: x}\n", "s.yaml:2: a tab stands where YAML wants spaces; indent with spaces"),
+        ("tenants: {a: [1\nb: 2\n", "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' (begun on line 1)"),
+        (
+            "about: this: that\n",
+            (
+                "s.yaml:1: not valid YAML: a second ': ' on this line, or wrong indentation; "
+                "put quotes around text that holds ': '"
+            ),
+        ),
+        (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; a study is one document"),
+        (f"{GOOD}window: 1s\nwindow: 2s\n", "s.yaml:2: window: is written twice, here and on line 3; keep one"),
+        (
+            "tenants: {? [a] : {workload: x}, b: {workload: x}}\n",
+            "s.yaml:1: tenants: line 1 has a list or mapping as a key; keys are text",
+        ),
+        ("tenants: {a\x01: 1}\n", "s.yaml:1: holds a control character; a study is plain text"),
+        ("a: " + "[" * 50 + "]" * 50, "s.yaml:1: nested more than 20 levels deep"),
+        (
+            "a: &a [x]\nb: &b [*a, *a]\n",
+            "s.yaml:1: anchors (&) and aliases (*) are not used in studies; write the value out",
+        ),
+    ],
+)
+def test_a_file_that_is_no_study(text: str, problem: str):
+    assert problems_of(text) == [problem]
+
+
+def test_a_load_with_a_comma_in_a_flow_list_says_how_to_write_it():
+    first, _ = problems_of(f"{GOOD}loads: [gamma(20, 2)]\n")
+    assert first == (
+        's.yaml:2: loads.0: "gamma(20" is cut short; a load with a comma needs quotes inside [...]: "gamma(20, 2)"'
+    )
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file():
+    text = """\
+tenants:
+  bert: {workload: bert-base-mini, batch: x}
+  gpt2: {workload: gpt2-mini, load: "trace(none.csv)"}
+mixes:
+  - copies: {brt: [2], gpt2: [1]}
+  - groups: {both: [bert, gpt]}
+sharing: [proceses]
+blocks: {min: 4, max: 2}
+widnow: 1s
+"""
+    keys = [problem.split(": ")[:2] for problem in problems_of(text)]
+    assert keys == [
+        ["s.yaml:2", "tenants.bert.batch"],
+        ["s.yaml:3", "tenants.gpt2.load"],
+        ["s.yaml:5", "mixes.0.copies.gpt2.0"],
+        ["s.yaml:5", "mixes.0.copies.brt"],
+        ["s.yaml:6", "mixes.1.groups.both.1"],
+        ["s.yaml:7", "sharing.0"],
+        ["s.yaml:8", "blocks"],
+        ["s.yaml:9", "widnow"],
+    ]
+
+
+def test_until_needs_room_between_the_smallest_and_the_largest_number_of_blocks():
+    assert problems_of(f"{GOOD}until: {{interval: 3%}}\nblocks: 3\n") == [
+        "s.yaml:2: until: has no room: the number of blocks is fixed at 3; give blocks a min and a larger max"
+    ]
+
+
+def test_two_traces_of_one_name_are_told_apart():
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+        Path(folder, "t.csv").write_text("arrival_s\n0\n1\n")
+    assert problems_of(f"{GOOD}loads: [trace(a/t.csv), trace(b/t.csv)]\n") == [
+        "s.yaml:2: loads.1: trace(t.csv) stands for two different files; rename one of the traces"
+    ]
+
+
+def test_a_study_of_absurd_size_is_refused_quickly():
+    many = "".join(f"  t{index}: {{workload: x}}\n" for index in range(201))
+    assert problems_of(f"tenants:\n{many}") == ["s.yaml:1: tenants: has 201 tenants; at most 200 are allowed"]
+    many = "".join(f"  t{index}: {{workload: x}}\n" for index in range(200))
+    loads = ", ".join(f"closed({n})" for n in range(1, 10))
+    [problem] = problems_of(f"loads: [{loads}]\ntenants:\n{many}")
+    assert problem == "s.yaml:1: a block would have 180900 trials; at most 100000 are allowed"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("quik", 'there is no study "quik", neither a file nor a built-in one; did you mean "quick"?'),
+        (
+            "sub/quik.yaml",
+            'there is no study "sub/quik.yaml", neither a file nor a built-in one; did you mean "quick"?',
+        ),
+        ("nothing", 'there is no study "nothing", neither a file nor a built-in one'),
+        ("a\0b", 'there is no study "a\\u0000b", neither a file nor a built-in one'),
+        ("/dev/zero", '"/dev/zero" is not a regular file'),
+        (".", '"." is a directory, not a study file'),
+    ],
+)
+def test_a_file_that_is_not_there(name: str, sentence: str):
+    with pytest.raises(StudyError) as caught:
+        load_study(name)
+    assert caught.value.message == sentence
+    assert "quick, arrivals, tenancy, tenancy-mini" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"PK\x03\x04\x00\x00", "s.yaml is not a text file"),
+        (b"\xff\xfe\xfd", "s.yaml is not a text file"),
+        (b"#" * (LARGEST_FILE + 1), "s.yaml is larger than 256 KiB, too large for a study"),
+    ],
+)
+def test_a_file_of_another_kind(content: bytes, sentence: str):
+    Path("s.yaml").write_bytes(content)
+    with pytest.raises(StudyError, match=sentence):
+        load_study("s.yaml")
+
+
+def test_data_and_text_without_a_file_are_judged_by_the_same_rules():
+    with pytest.raises(StudyError) as caught:
+        study_from({"tenants": {"a": {"workload": "x", "batch": 0}}})
+    assert caught.value.problems == ("tenants.a.batch: expected a whole number of at least 1, not 0",)
+    with pytest.raises(StudyError) as caught:
+        study_from_text("tenants: [", "manifest")
+    assert caught.value.problems[0].startswith("manifest:1: not valid YAML: ")
+
+
+def test_hostile_names_are_taken_as_plain_text():
+    names = (
+        "<script>alert(1)</script>".replace("/", ""),
+        "'; drop table trials; --",
+        "[bold]x[end]",
+        "$(reboot)",
+        "模型",
+    )
+    study = study_from({"tenants": {name: {"workload": "null"} for name in names}})
+    assert tuple(study.tenants) == names
+    assert study_from_text(study.to_yaml(), "again") == study

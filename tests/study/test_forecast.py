@@ -1,0 +1,90 @@
+"""What a study will take, and the refusal of what can't fit."""
+
+import json
+
+import pytest
+
+from cotenant.errors import DoesNotFit
+from cotenant.study.files import load_study, study_from
+from cotenant.study.forecast import Forecast, forecast
+from cotenant.workloads.protocol import Properties, WorkloadSpec
+
+GIB = 2**30
+PEAKS = {"small": GIB, "large": 14 * GIB, "yours": None}
+
+
+def properties(spec: WorkloadSpec) -> Properties:
+    peak = PEAKS[spec.name]
+    return Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=peak)
+
+
+def forecast_of(memory_gib: float = 40, base: int = 0, **keys: object) -> Forecast:
+    tenants = {name: {"workload": name} for name in ("small", "large")}
+    study = study_from({"tenants": tenants, "window": "900ms", "lead": "100ms", **keys})
+    return forecast(
+        study,
+        modes=("processes", "threads"),
+        memory_bytes=int(memory_gib * GIB),
+        properties=properties,
+        base_bytes_per_tenant=base,
+    )
+
+
+def test_time_runs_from_the_fewest_blocks_to_the_most():
+    found = forecast_of(sharing="all", blocks={"min": 3, "max": 10}, budget="1h")
+    assert (found.trials_per_block, found.trials_min, found.trials_max) == (4, 12, 40)
+    assert (found.seconds_min, found.seconds_max) == (12, 40)
+
+
+def test_the_budget_ends_a_run_before_the_most_blocks():
+    found = forecast_of(sharing="all", blocks={"min": 3, "max": 10}, budget="21s")
+    assert (found.blocks_max, found.seconds_max) == (5, 20)
+
+
+def test_measuring_what_a_percentage_is_of_takes_time_too():
+    found = forecast_of(loads=["poisson(70%)"], blocks=1)
+    assert (found.calibrations, found.seconds_min) == (2, 2 + 3)
+
+
+def test_memory_is_the_sum_over_the_mix_and_its_processes():
+    found = forecast_of(base=GIB, mixes=["pairs", {"copies": {"small": [3]}}])
+    assert [(mix.mix, mix.needed_bytes // GIB, mix.biggest) for mix in found.memory] == [
+        ("small+large", 17, "large"),
+        ("large", 15, "large"),
+        ("small x3", 6, "small"),
+        ("small", 2, "small"),
+    ]
+    found.require_fit()
+
+
+def test_a_mix_that_can_not_fit_is_refused_by_name():
+    found = forecast_of(memory_gib=14.5)
+    with pytest.raises(DoesNotFit) as caught:
+        found.require_fit()
+    assert caught.value.message == (
+        'mix "small+large" needs 15 GiB (14 GiB of it for "large"), but cpu has 14.5 GiB free'
+    )
+    assert "batch" in str(caught.value.hint)
+    assert [mix.mix for mix in found.memory if not mix.fits] == ["small+large"]
+
+
+def test_where_a_tenants_memory_is_unknown_the_need_is_a_lower_bound():
+    study = study_from({"tenants": {"yours": {"workload": "yours"}, "large": {"workload": "large"}}})
+    found = forecast(study, modes=(), memory_bytes=GIB, properties=properties)
+    assert found.memory[0].unknown == ("yours",)
+    with pytest.raises(DoesNotFit, match=r"needs at least 14 GiB .*; 1 more can't fit either"):
+        found.require_fit()
+
+
+def test_a_forecast_is_plain_data():
+    data = json.loads(json.dumps(forecast_of(memory_gib=1).to_json()))
+    assert data["fits"] is False
+    assert data["memory"][0]["mix"] == "small+large"
+
+
+def test_the_demo_measures_for_less_than_two_minutes():
+    free = Properties(params=0, weight_bytes=0, flops=0, bytes_moved=0, peak_memory_bytes=0)
+    cpu = ("processes", "threads", "pinned")
+    found = forecast(load_study("quick"), modes=cpu, memory_bytes=GIB, properties=lambda _: free)
+    assert found.trials_per_block == 3 + (3 + 1) * 3
+    assert found.seconds_max <= 75

@@ -1,0 +1,226 @@
+"""How a good study file is read: forms, defaults, overrides, and writing it out again."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cotenant.errors import StudyError
+from cotenant.load.spec import Load
+from cotenant.study.files import load_study, study_from, study_from_text
+from cotenant.study.library import builtin_names
+from cotenant.study.model import Blocks, Study
+from cotenant.tenancy import Sharing, Slo
+
+TWO = {"bert": {"workload": "bert-base-mini"}, "gpt2": {"workload": "gpt2-mini"}}
+
+
+def test_tenants_are_all_that_a_study_needs():
+    study = study_from({"tenants": TWO})
+    assert study.device == "cpu"
+    assert study.sharings(modes=("processes", "threads")) == (Sharing(mode="processes"),)
+    assert [mix.label for mix in study.mix_list()] == ["bert+gpt2"]
+    assert study.loads == (Load(kind="closed"),)
+    assert study.until is not None
+    assert study.budget_s is not None
+
+
+def test_a_file_is_called_by_its_name_unless_it_says_otherwise(tmp_path: Path):
+    file = tmp_path / "my study (2).yaml"
+    file.write_text("tenants: {a: {workload: x}}\n")
+    assert load_study(file).name == "my-study-2"
+    file.write_text("name: other\ntenants: {a: {workload: x}}\n")
+    assert load_study(str(file)).name == "other"
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("500ms", 0.5), ("2s", 2), ("2min", 120), ("1h", 3600), ("250us", 0.00025), (1.5, 1.5), (3, 3), (".5 s", 0.5)],
+)
+def test_times_are_written_with_their_unit_or_in_seconds(written: object, seconds: float):
+    assert study_from({"tenants": TWO, "window": written, "budget": None}).window_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("written", "slo"),
+    [
+        ("50ms", Slo(latency_ms=50, quantile=0.99)),
+        ({"latency": "2s", "quantile": "p99.9"}, Slo(latency_ms=2000, quantile=0.999)),
+        ({"latency": "2s", "quantile": 0.5}, Slo(latency_ms=2000, quantile=0.5)),
+    ],
+)
+def test_an_objective_is_a_time_and_perhaps_a_quantile(written: object, slo: Slo):
+    entry = study_from({"tenants": {"a": {"workload": "x", "slo": written}}}).tenants["a"]
+    assert entry.tenant("a", "a", Load(kind="closed")).slo == slo
+
+
+def test_a_tenant_carries_everything_it_was_given():
+    entry = {
+        "workload": "gpt2-mini",
+        "batch": 2,
+        "seq": 16,
+        "dtype": "bfloat16",
+        "mode": "generate",
+        "tokens": 4,
+        "train": False,
+        "layers": "last 50%",
+        "weights": "dir",
+        "params": {"size": 3},
+        "seed": 9,
+        "load": "gamma(70%, 2)",
+        "priority": -1,
+        "share": 40,
+        "threads": 1,
+        "timing": "synchronised",
+    }
+    read = study_from({"tenants": {"a": entry}}).tenants["a"]
+    tenant = read.tenant("a#1", "a", read.load or Load(kind="closed"))
+    assert tenant.workload.model_dump() == {
+        "name": "gpt2-mini",
+        **{key: entry[key] for key in ("batch", "seq", "dtype", "mode", "tokens", "train", "layers", "weights")},
+        "params": {"size": 3},
+        "seed": 9,
+    }
+    assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")
+    assert (tenant.priority, tenant.share, tenant.threads, tenant.synchronised) == (-1, 40, 1, True)
+
+
+def test_words_that_old_yaml_takes_for_something_else_are_names():
+    study = study_from_text("tenants: {no: {workload: x}, 1:30: {workload: on}, 007: {workload: y}}", "s")
+    assert tuple(study.tenants) == ("no", "1:30", "007")
+    assert study.tenants["1:30"].workload == "on"
+    assert study_from_text(study.to_yaml(), "s") == study
+
+
+def test_a_fixed_number_of_blocks_stops_by_itself():
+    study = study_from({"tenants": TWO, "blocks": 4})
+    assert (study.blocks, study.until) == (Blocks(min=4, max=4), None)
+    assert study_from_text(study.to_yaml(), "s") == study
+
+
+def test_a_trace_is_found_beside_the_study_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "t.csv").write_text("arrival_s\n0\n1\n")
+    (tmp_path / "s.yaml").write_text("tenants: {a: {workload: x, load: 'trace(t.csv)'}}\nloads: ['trace(t.csv, 5%)']\n")
+    monkeypatch.chdir("/")
+    study = load_study(tmp_path / "s.yaml")
+    assert study.loads[0].path == str(tmp_path / "t.csv")
+    assert study.tenants["a"].load == Load(kind="trace", path=str(tmp_path / "t.csv"))
+    assert study_from_text(study.to_yaml(), "s") == study
+
+
+def test_overrides_change_what_the_file_says():
+    study = load_study(
+        "tenancy",
+        [
+            "tenants.llama-3.2-3b.batch=4",
+            "tenants.bert-base.params.size=7",
+            "tenants.tiny-1.5b={workload: gpt2-mini}",
+            "window=2s",
+            "sharing=[processes, {mps: [50]}]",
+            "sharing.1=threads",
+            "until.interval=5%",
+            "device=cuda:0",
+            "about=",
+            "about='again'",
+        ],
+    )
+    assert study.tenants["llama-3.2-3b"].batch == 4
+    assert study.tenants["bert-base"].params == {"size": 7}
+    assert study.tenants["tiny-1.5b"].workload == "gpt2-mini"
+    assert study.window_s == 2
+    assert study.sharing == (Sharing(mode="processes"), Sharing(mode="threads"))
+    assert study.until is not None
+    assert study.until.interval == 0.05
+    assert (study.device, study.about) == ("cuda:0", "again")
+
+
+def test_overriding_the_number_of_blocks_takes_back_when_to_stop():
+    assert load_study("quick", ["blocks=1"]).until is None
+    with pytest.raises(StudyError):
+        load_study("quick", ["blocks=1", "until={interval: 3%}"])
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("window", "expected key=value, such as window=2s or tenants.bert.batch=8"),
+        ("=3", "expected key=value, such as window=2s or tenants.bert.batch=8"),
+        ("window=2x", 'window: expected a time such as 500ms, 2s or 2min, not "2x"'),
+        ("widnow=2s", 'widnow: unknown key; did you mean "window"?'),
+        ("tenants.bert-mini.btach=8", 'tenants.bert-mini.btach: unknown key; did you mean "batch"?'),
+        ("tenants.bert-mni.batch=8", 'there is no tenant "bert-mni" in this study; did you mean "bert-mini"?'),
+        ("tenants.new=8", 'there is no tenant "new" in this study'),
+        ("device.x=3", "device: expected text, not a mapping"),
+        ("sharing.0=threads", 'sharing is "all" here, not a mapping; set it as a whole'),
+        ("mixes.7=solo", 'mixes is a list; expected a position from 0 to 2, not "7"'),
+        ("window=!!python/x 3", 'tags such as "!!python/x" are not used in studies'),
+        ("window=*a", "anchors (&) and aliases (*) are not used in studies; write the value out"),
+    ],
+)
+def test_an_override_that_is_wrong_is_named(override: str, sentence: str):
+    with pytest.raises(StudyError) as caught:
+        load_study("quick", [override])
+    assert caught.value.problems == (f"--set {override}: {sentence}",)
+
+
+def test_wrong_overrides_and_wrong_lines_come_together(tmp_path: Path):
+    file = tmp_path / "s.yaml"
+    file.write_text("tenants: {a: {workload: x}}\nlead: x\n")
+    with pytest.raises(StudyError) as caught:
+        load_study(file, ["window=[", "seed=x"])
+    places = [problem.removeprefix(str(tmp_path)).split(": ")[0] for problem in caught.value.problems]
+    assert places == ["/s.yaml:2", "--set seed=x", "--set window=["]
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_a_built_in_study_says_the_same_when_written_out(name: str):
+    study = load_study(name)
+    assert study_from_text(study.to_yaml(), name) == study
+    spelled_out = study.with_modes(("processes", "threads", "pinned"))
+    assert study_from_text(spelled_out.to_yaml(), name) == spelled_out
+
+
+names = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters="/\\+#"), min_size=1, max_size=12
+).filter(lambda name: name.isprintable() and name not in {".", ".."})
+times = st.floats(min_value=1e-6, max_value=1e5, allow_nan=False)
+rates = st.floats(min_value=0.01, max_value=1e6).map(lambda rate: float(f"{rate:.9g}"))
+loads = st.one_of(
+    st.integers(1, 99).map(lambda n: f"closed({n})"),
+    rates.map(lambda rate: f"poisson({rate!r})"),
+    st.tuples(st.integers(1, 999), st.integers(1, 9)).map(lambda pair: f"gamma({pair[0] / 10}%, {pair[1]})"),
+)
+entries = st.fixed_dictionaries(
+    {"workload": st.sampled_from(["null", "1e3", "true", "~", "a: b", "x #y", "- z", "0x10", "1_000"])},
+    optional={
+        "batch": st.integers(1, 64),
+        "params": st.dictionaries(names, st.one_of(st.integers(-9, 9), st.booleans(), st.none(), names), max_size=2),
+        "load": loads,
+        "slo": st.fixed_dictionaries(
+            {"latency": times.map(lambda s: f"{s:.9f}s")}, optional={"quantile": st.just("p99.9")}
+        ).filter(lambda slo: float(slo["latency"][:-1]) > 0),
+        "share": st.one_of(st.integers(1, 100), st.just("3g.20gb")),
+    },
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    data=st.fixed_dictionaries(
+        {"tenants": st.dictionaries(names, entries, min_size=1, max_size=3)},
+        optional={
+            "window": times,
+            "lead": times,
+            "until": st.one_of(st.none(), st.floats(0.0001, 0.9999).map(lambda share: {"interval": share})),
+            "settings": st.lists(st.dictionaries(names, st.integers(0, 9), max_size=2), min_size=1, max_size=2),
+            "loads": st.lists(loads, min_size=1, max_size=3),
+            "sharing": st.sampled_from(["all", ["threads"], ["processes", {"mps": [60, 40]}]]),
+        },
+    )
+)
+def test_any_study_says_the_same_when_written_out(data: dict[str, object]):
+    study = study_from({**data, "budget": None})
+    again = study_from_text(study.to_yaml(), "again")
+    assert again == study
+    assert isinstance(again, Study)
