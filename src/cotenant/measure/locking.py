@@ -4,11 +4,16 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cotenant.errors import DeviceBusy
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_WAYS = (os.O_RDWR | os.O_CREAT, os.O_RDWR, os.O_RDONLY)
+"""A lock file of another user can be locked as well, but perhaps not be written, nor opened as if to make it."""
 
 
 @contextlib.contextmanager
@@ -16,23 +21,34 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
     """Hold the physical resources named by ``keys``; DeviceBusy names who holds one of them."""
     directory = directory or Path(tempfile.gettempdir()) / "cotenant-locks"
     with contextlib.ExitStack() as held:
+        folder = held.enter_context(_opened_directory(directory))
         for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
-            held.enter_context(_one(directory / f"{_slug(key)}.lock", key, run))
+            held.enter_context(_one(directory / f"{_slug(key)}.lock", folder, key, run))
         yield
 
 
 @contextlib.contextmanager
-def _one(path: Path, key: str, run: str) -> Iterator[None]:
+def _opened_directory(directory: Path) -> Iterator[int]:
     try:
-        path.parent.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        with contextlib.suppress(PermissionError):
-            path.parent.chmod(0o1777)  # users share the directory as they share the device
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
+        # A link that somebody else left here could lead anywhere: it is not followed.
+        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        raise DeviceBusy(
-            f"the lock file {path} of {key} can't be opened: {error.strerror}",
-            hint="remove it if it belongs to somebody who is gone, or set TMPDIR to a folder of your own",
-        ) from error
+        raise _unusable(f"the folder of locks {directory} can't be used", error) from error
+    try:
+        if os.fstat(folder).st_uid == os.geteuid():
+            os.fchmod(folder, 0o1777)  # users share the folder as they share the device
+        yield folder
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
+    try:
+        fd = _opened(path.name, folder)
+    except OSError as error:
+        raise _unusable(f"the lock file {path} of {key} can't be opened", error) from error
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,11 +57,31 @@ def _one(path: Path, key: str, run: str) -> Iterator[None]:
                 f"{key} is being measured by {_holder(fd)}; two runs on one device would measure each other",
                 hint="wait until that run has ended, or choose another device with --device",
             ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps({"pid": os.getpid(), "run": run}).encode(), 0)
+        except OSError as error:
+            raise _unusable(f"{key} can't be locked by {path}", error) from error
+        with contextlib.suppress(OSError):  # who holds it is a courtesy: a full disk or a foreign file must not matter
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({"pid": os.getpid(), "run": run}).encode(), 0)
         yield
     finally:
         os.close(fd)
+
+
+def _opened(name: str, folder: int) -> int:
+    for way in _WAYS[:-1]:
+        with contextlib.suppress(PermissionError):
+            return _regular(os.open(name, way | _FLAGS, 0o666, dir_fd=folder))
+    return _regular(os.open(name, _WAYS[-1] | _FLAGS, dir_fd=folder))
+
+
+def _regular(fd: int) -> int:
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(fd)
+        raise OSError(0, "It is not a regular file")
+    if found.st_uid == os.geteuid():
+        os.fchmod(fd, 0o666)  # whatever the umask said: the next user has to be able to lock it
+    return fd
 
 
 def _holder(fd: int) -> str:
@@ -54,6 +90,13 @@ def _holder(fd: int) -> str:
         return f"process {int(holder['pid'])} (run {str(holder['run'])[:200]!r})"
     except (ValueError, KeyError, TypeError):
         return "another run"
+
+
+def _unusable(what: str, error: OSError) -> DeviceBusy:
+    return DeviceBusy(
+        f"{what}: {(error.strerror or str(error)).lower()}",
+        hint="remove it if it belongs to somebody who is gone, or set TMPDIR to a folder of your own",
+    )
 
 
 def _slug(key: str) -> str:
