@@ -3,11 +3,12 @@
 Anonymous memory (memfd) is inherited by file descriptor: nothing is left behind when a process is killed.
 """
 
+import fcntl
 import mmap
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -19,9 +20,22 @@ FIXED_COLUMNS = ("intended", "started", "first", "done", "device", "ok")
 def shared_memory_fd(name: str) -> int:
     """A file descriptor of memory without a name in the file system; inheritable only when passed on."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create(name, os.MFD_CLOEXEC)
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        # Memory that a tenant had cut short would end the runner at its next look at it.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        return fd
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
+
+
+def _shared_map(fd: int, size: int) -> mmap.mmap:
+    if os.fstat(fd).st_size < size:
+        os.ftruncate(fd, size)
+    shared = mmap.mmap(fd, size)
+    if hasattr(mmap, "MADV_DONTFORK"):
+        # A workload may fork and return in both processes: the child must not write into its parent's records.
+        shared.madvise(mmap.MADV_DONTFORK)
+    return shared
 
 
 class Arena:
@@ -30,10 +44,8 @@ class Arena:
     def __init__(self, fd: int, *, capacity: int, slots: int) -> None:
         columns = len(FIXED_COLUMNS) + slots
         size = max(columns * capacity * 8, mmap.PAGESIZE)
-        if os.fstat(fd).st_size < size:
-            os.ftruncate(fd, size)
         self.capacity = capacity
-        self._map = mmap.mmap(fd, size)
+        self._map = _shared_map(fd, size)
         table = np.frombuffer(self._map, dtype=np.int64, count=columns * capacity).reshape(columns, capacity)
         self.intended, self.started, self.first, self.done, self.device, self.ok = table[: len(FIXED_COLUMNS)]
         self.slot_ends: Int64s = table[len(FIXED_COLUMNS) :]
@@ -43,7 +55,9 @@ class Arena:
         """Give the mapping back (arrays handed out must be gone or copied)."""
         for name in (*FIXED_COLUMNS, "slot_ends"):
             setattr(self, name, None)
-        self._map.close()
+        # When a workload leaves by SystemExit, its traceback still holds views; the mapping then goes with them.
+        with suppress(BufferError):
+            self._map.close()
 
 
 class Board:
@@ -57,9 +71,7 @@ class Board:
 
     def __init__(self, fd: int) -> None:
         size = (2 * self.SEATS + 1) * 8
-        if os.fstat(fd).st_size < size:
-            os.ftruncate(fd, size)
-        self._map = mmap.mmap(fd, size)
+        self._map = _shared_map(fd, size)
         self._cells = memoryview(self._map).cast("q")
         self.finished = self._cells[: self.SEATS]
         self.recorded = self._cells[self.SEATS : 2 * self.SEATS]

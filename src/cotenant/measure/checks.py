@@ -123,6 +123,8 @@ class TenantFacts:
     unfinished: int = 0
     """Requests due in the window that were never done."""
     error: str | None = None
+    gave_up: bool = False
+    """It failed so often in a row that it stopped."""
     overflowed: bool = False
     idle_lag_p99_ns: float | None = None
     median_latency_ns: float | None = None
@@ -180,7 +182,7 @@ def _of_tenant(tenant: TenantFacts) -> list[tuple[str, str]]:
         return [("tenants_alive", f"{tenant.name} {tenant.fate}")]
     found: list[tuple[str, str]] = []
     due = tenant.served + tenant.failed + tenant.unfinished
-    if tenant.failed > FAILED_SHARE * due:
+    if tenant.failed > FAILED_SHARE * due or tenant.gave_up:
         found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
     if tenant.overflowed:
         found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))

@@ -1,12 +1,11 @@
 """All tenants of a trial start at one absolute time; the runner only waits until each has answered, or is lost."""
 
-import selectors
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cotenant.measure.arena import Board
 from cotenant.measure.gather import Timing
 from cotenant.measure.hosts import HostProcess
+from cotenant.measure.listening import answers
 from cotenant.measure.messages import HostResult, TrialOrder
 from cotenant.measure.seat_run import SeatRun
 
@@ -34,33 +33,25 @@ def serve_together(seats: Sequence[SeatRun], board: Board, timing: Timing) -> No
     slowest_s = max(seat.ready.request_s for seat in seats)
     give_up_ns = timing.deadline_ns + int((HANG_S + 5 * slowest_s * len(seats)) * 1e9)
     by_index = {seat.index: seat for seat in seats}
-    for answer in _answers(list(hosts), give_up_ns):
-        if answer is None:
-            board.stop[0] = 1  # the mix is broken: what the others would still serve can't be counted
-        else:
+    silent = set(hosts)
+    for host, answer in answers(list(hosts), give_up_ns):
+        silent.discard(host)
+        if isinstance(answer, HostResult):
             for result in answer.seats:
                 by_index[result.index].result = result
+        else:
+            board.stop[0] = 1  # the mix is broken: what the others would still serve can't be counted
+    for host in silent:
+        _end_hung(host, hosts[host], board)
 
 
-def _answers(hosts: Sequence[HostProcess], give_up_ns: int) -> Iterator[HostResult | None]:
-    """Each host's answer as it comes; None for one that is dead, or had to be ended because it hung."""
-    yield from (None for host in hosts if not host.alive)
-    waiting = {host for host in hosts if host.alive}
-    with selectors.DefaultSelector() as selector:
-        for host in waiting:
-            selector.register(host, selectors.EVENT_READ, host)
-        while waiting:
-            events = selector.select(max(give_up_ns - time.monotonic_ns(), 0) / 1e9)
-            if not events:
-                for host in waiting:
-                    host.kill(f"hung: no answer {HANG_S:.0f} s after the end of the trial")
-                yield from (None for _ in waiting)
-                return
-            for key, _ in events:
-                host = key.data
-                answer = host.receive()
-                if answer is None and host.alive:
-                    continue
-                selector.unregister(key.fd)
-                waiting.discard(host)
-                yield answer if isinstance(answer, HostResult) else None
+def _end_hung(host: HostProcess, seats: Sequence[SeatRun], board: Board) -> None:
+    """End a process that does not answer; a tenant in it that had served all it had to is not the one to blame."""
+    hung = f"hung: it gave no answer {HANG_S:g} s after the end of the trial"
+    stuck = [seat for seat in seats if not board.finished[seat.index]] or list(seats)
+    culprits = " and ".join(seat.tenant.name for seat in stuck)
+    for seat in seats:
+        seat.fate = f"was ended with its process, in which {culprits} hung"
+    for seat in stuck:
+        seat.fate = hung
+    host.kill(hung)

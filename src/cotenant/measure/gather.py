@@ -96,17 +96,22 @@ def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> TenantFacts:
     latency = (requests.done - requests.intended)[served]
     return TenantFacts(
         name=outcome.tenant.name,
-        fate=outcome.fate,
+        fate=outcome.fate or _shortage(outcome.result),
         served=int(served.sum()),
         failed=int((counted & finished & (requests.ok == 0)).sum()),
         unfinished=int((counted & ~finished).sum()),
         error=outcome.result.error,
+        gave_up=outcome.result.gave_up,
         overflowed=outcome.result.overflowed,
         idle_lag_p99_ns=_idle_lag_p99(requests, counted) if outcome.tenant.load.open else None,
         median_latency_ns=float(np.median(latency)) if latency.size else None,
         # Latency under an open load moves with the queue, which is not the tenant's doing: service time is.
         warmup=classify((requests.done - requests.started)[served]) if latency.size else None,
     )
+
+
+def _shortage(result: SeatResult) -> str | None:
+    return f"ran out of memory at request {result.recorded}: {result.error}" if result.out_of_memory else None
 
 
 def _idle_lag_p99(requests: RequestColumns, counted: np.ndarray) -> float | None:

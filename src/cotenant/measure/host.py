@@ -22,6 +22,7 @@ from typing import Any
 from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Seat
+from cotenant.errors import CotenantError
 from cotenant.load.pacing import sharpen_timer, spin_margin_ns
 from cotenant.measure.arena import Board, opened
 from cotenant.measure.messages import (
@@ -34,7 +35,8 @@ from cotenant.measure.messages import (
     SeatTrial,
     TrialOrder,
 )
-from cotenant.measure.serving import SeatOrder, is_out_of_memory, serve, warm_up
+from cotenant.measure.out_of_memory import is_out_of_memory
+from cotenant.measure.serving import SeatOrder, serve, warm_up
 from cotenant.workloads.protocol import Built
 
 ERROR_LIMIT = 400
@@ -96,8 +98,7 @@ class SeatThread:
             )
         except Exception as error:  # noqa: BLE001 - a user's workload may raise anything
             traceback.print_exc()
-            sentence = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
-            return SeatReady(pid=os.getpid(), error=sentence, out_of_memory=is_out_of_memory(error))
+            return SeatReady(pid=os.getpid(), error=_one_line(error), out_of_memory=is_out_of_memory(error))
 
     def serve(self, trial: TrialOrder, mine: SeatTrial) -> SeatResult:
         """Serve one trial."""
@@ -124,6 +125,7 @@ class SeatThread:
             error=served.error[:ERROR_LIMIT] if served.error else None,
             out_of_memory=served.out_of_memory,
             overflowed=served.overflowed,
+            gave_up=served.gave_up,
             stopped_early=served.stopped_early,
             cpu_time_ns=served.usage.cpu_time_ns,
             switches_voluntary=served.usage.switches_voluntary,
@@ -145,6 +147,8 @@ def main(control_fd: int) -> None:
     control = socket.socket(fileno=control_fd)
     lines = control.makefile("rb")
     order = BuildOrder.model_validate_json(next(lines))
+    for fd in (control_fd, order.board_fd, *(seat.arena_fd for seat in order.seats)):
+        os.set_inheritable(fd, False)  # they are no business of programs that a workload starts
     board = Board(order.board_fd)
     device = find_device(order.device)
     seats = [
@@ -163,6 +167,11 @@ def main(control_fd: int) -> None:
         _say(control, HostResult(seats=tuple(future.result() for future in running)).model_dump_json())
     for seat in seats:
         seat.close()
+
+
+def _one_line(error: Exception) -> str:
+    text = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:ERROR_LIMIT]
 
 
 def _die_with_the_runner() -> None:

@@ -13,10 +13,13 @@ from pathlib import Path
 from cotenant.devices.protocol import HostPlan
 from cotenant.measure.arena import shared_memory_fd
 from cotenant.measure.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, TrialOrder
+from cotenant.measure.offspring import VARIABLE, end_marked
+from cotenant.measure.out_of_memory import says_out_of_memory
 from cotenant.tenancy import Tenant
 
 LOG_KEPT_BYTES = 1 << 20
-"""A tenant may print what it likes; beyond this its log starts again after the trial."""
+"""A tenant may print what it likes; beyond this its log starts again."""
+ANSWER_LIMIT_BYTES = 16 << 20
 CLOSE_S = 5.0
 
 
@@ -31,13 +34,14 @@ class HostProcess:
         *,
         board_fd: int,
         warm_s: tuple[float, float],
+        mark: str,
     ) -> None:
         self.tenants = tuple(tenants)
         self.arena_fds = tuple(shared_memory_fd("cotenant-arena") for _ in tenants)
         self.ready: HostReady | None = None
         self.fate: str | None = None
         """How it ended, once it has."""
-        self.out_of_memory = False
+        self._mark = f"{mark}-{os.urandom(8).hex()}"
         self._oom_kills = _kernel_oom_kills()
         self._received = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -48,10 +52,11 @@ class HostProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                env={**os.environ, **plan.env},
+                env={**os.environ, **plan.env, VARIABLE: self._mark},
                 pass_fds=(theirs.fileno(), board_fd, *self.arena_fds),
                 start_new_session=True,  # Ctrl-C is for the runner, which then ends its tenants in order
             )
+        self._death_fd = _death_fd(self._process.pid)
         self._say(
             BuildOrder(
                 device=device,
@@ -72,12 +77,19 @@ class HostProcess:
 
     @property
     def alive(self) -> bool:
-        """Still to be talked to."""
+        """Still to be talked to, as far as is known."""
         return self.fate is None
 
-    def fileno(self) -> int:
-        """For select: readable when it has answered or is gone."""
-        return self._control.fileno()
+    def still_alive(self) -> bool:
+        """The same, after a look: it may have died while nobody listened."""
+        if self.alive and self._process.poll() is not None:
+            self._note_death()
+        return self.alive
+
+    def descriptors(self) -> tuple[int, ...]:
+        """For select: one is readable when it has answered or is gone."""
+        # Its socket alone does not tell: a process that it forked may hold the other end open.
+        return (self._control.fileno(), *(() if self._death_fd is None else (self._death_fd,)))
 
     def start_trial(self, order: TrialOrder) -> None:
         """Tell it to serve."""
@@ -86,39 +98,49 @@ class HostProcess:
     def receive(self) -> HostReady | HostResult | None:
         """Its answer if a whole one has come; None: not yet, or it is gone (then `fate` says how)."""
         try:
-            data = self._control.recv(1 << 16)
+            data = self._control.recv(1 << 16, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self.still_alive()
+            return None
         except ConnectionError:
             data = b""
         if not data:
             self._note_death()
             return None
         self._received += data
-        if b"\n" not in self._received:
+        line, end, rest = self._received.partition(b"\n")
+        if not end and len(line) < ANSWER_LIMIT_BYTES:
             return None
-        line, self._received = self._received.split(b"\n", 1)
-        if self.ready is None:
-            self.ready = HostReady.model_validate_json(line)
-            return self.ready
-        return HostResult.model_validate_json(line)
+        self._received = rest
+        try:
+            if self.ready is None:
+                self.ready = HostReady.model_validate_json(line)
+                return self.ready
+            return HostResult.model_validate_json(line)
+        except ValueError:
+            self.kill("wrote something that is no answer to its control socket")
+            return None
 
     def kill(self, why: str) -> None:
         """End it at once; ``why`` is what the records will say."""
         if self.alive:
+            self._end()
             self.fate = why
-        self._end_group(signal.SIGKILL)
-        self._process.wait()
-        self._release()
+
+    def dismiss(self) -> None:
+        """Say goodbye, without waiting."""
+        if self.alive:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Say goodbye and wait; insist after a while."""
         if self.alive:
-            self.fate = "closed"
-            self._control.close()
+            self.dismiss()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=CLOSE_S)
-        self._end_group(signal.SIGKILL)
-        self._process.wait()
-        self._release()
+            self._end()
+            self.fate = "closed"
 
     def trim_log(self) -> None:
         """Keep a talkative tenant from filling the disk."""
@@ -145,34 +167,51 @@ class HostProcess:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # it closed its socket on its way out: let it get there by itself
-        self._end_group(signal.SIGKILL)
+        words = self.last_words()
+        code = self._end()
+        by_kernel = code == -signal.SIGKILL and _kernel_oom_kills() > self._oom_kills
+        self.fate = _describe_exit(code, ended_by_kernel=by_kernel, last_words=words)
+
+    def _end(self) -> int:
+        """End the process and all that it started, and give back what was held for it; gives its exit code."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         code = self._process.wait()
-        self.out_of_memory = code == -signal.SIGKILL and _kernel_oom_kills() > self._oom_kills
-        self.fate = _describe_exit(code, out_of_memory=self.out_of_memory, last_words=self.last_words())
-        self._release()
-
-    def _end_group(self, signal_number: int) -> None:
-        """The whole session: a workload may have started processes of its own."""
-        try:
-            os.killpg(self._process.pid, signal_number)
-        except (ProcessLookupError, PermissionError):
-            if self._process.poll() is None:
-                self._process.send_signal(signal_number)
-
-    def _release(self) -> None:
+        end_marked(self._mark)
         self._control.close()
-        for fd in self.arena_fds:
+        for fd in (*self.arena_fds, *(() if self._death_fd is None else (self._death_fd,))):
             os.close(fd)
-        self.arena_fds = ()
+        self.arena_fds, self._death_fd = (), None
         self._log.close()
+        return code
 
 
-def _describe_exit(code: int, *, out_of_memory: bool, last_words: str) -> str:
-    if out_of_memory:
-        return "was ended by the kernel because memory ran out"
+def _describe_exit(code: int, *, ended_by_kernel: bool, last_words: str) -> str:
+    if ended_by_kernel:
+        return "ran out of memory: the kernel ended it"
+    said = f" ({last_words})" if last_words else ""
+    if code != -signal.SIGKILL and says_out_of_memory(last_words):
+        return f"ran out of memory{said}"
     if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}" + (f" ({last_words})" if last_words else "")
+        # What was printed before a SIGKILL is not its reason.
+        return f"was killed by {_signal_name(-code)}{said if code != -signal.SIGKILL else ''}"
+    return f"ended with exit code {code}{said}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _death_fd(pid: int) -> int | None:
+    """Readable when the process has ended; None where the system has no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def _kernel_oom_kills() -> int:

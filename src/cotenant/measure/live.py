@@ -65,7 +65,7 @@ class LiveBench:
 
     def close(self) -> None:
         """End all tenants and free what was held."""
-        self._residents.clear()
+        self._residents.close()
         self._release()
 
     def kill(self) -> None:
@@ -124,11 +124,14 @@ class LiveBench:
             with Sampler(self._device.name, [*self._probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
                 serve_together(seats, self._board, timing)
             outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
+        broken = {
+            seat.host for seat in seats if seat.result is None or seat.result.gave_up or seat.result.out_of_memory
+        }
         for host in hosts:
-            if host.alive:
-                host.trim_log()
+            if host in broken:
+                self._residents.drop(host)  # the next trial gets a fresh one
             else:
-                self._residents.drop(host)
+                host.trim_log()
         return outcomes, timing, sampler.samples()
 
     def _unserved(self, trial: Trial, failure: TenantFailed) -> tuple[list[SeatOutcome], Timing, Samples]:

@@ -87,6 +87,7 @@ class SeatResult(Frozen):
     error: str | None
     out_of_memory: bool
     overflowed: bool
+    gave_up: bool = False
     stopped_early: bool
     cpu_time_ns: int
     switches_voluntary: int

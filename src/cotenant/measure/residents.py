@@ -5,7 +5,6 @@ longest has to go. A process that hosts several tenants (threads, streams) also 
 """
 
 import json
-import selectors
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,6 +13,9 @@ from dataclasses import dataclass
 from cotenant.devices.protocol import HostPlan, SeatPlan
 from cotenant.errors import TenantFailed
 from cotenant.measure.hosts import HostProcess
+from cotenant.measure.listening import answers
+from cotenant.measure.messages import SeatReady
+from cotenant.measure.offspring import LastWill
 from cotenant.tenancy import Tenant
 
 BUILD_TIMEOUT_S = 900.0
@@ -58,6 +60,7 @@ class Residents:
         self._residents: list[_Resident] = []
         self._failures: Counter[SeatKey] = Counter()
         self._sentences: dict[SeatKey, str] = {}
+        self._will = LastWill()
 
     def place(self, plans: Sequence[HostPlan], tenants: Sequence[Tenant]) -> list[Placement]:
         """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed."""
@@ -104,20 +107,28 @@ class Residents:
     def clear(self) -> None:
         """End them all: the next block gets fresh ones."""
         for resident in self._residents:
+            resident.host.dismiss()
+        for resident in self._residents:
             resident.host.close()
         self._residents = []
 
+    def close(self) -> None:
+        """End them all, for good."""
+        self.clear()
+        self._will.close()
+
     def kill(self) -> None:
-        """End them all at once, without goodbye."""
+        """The same at once, without goodbye."""
         for resident in self._residents:
             resident.host.kill("was ended with the run")
         self._residents = []
+        self._will.close()
 
     def _match(self, plan: HostPlan, tenants: Sequence[Tenant], exclude: Sequence[_Resident]) -> _Resident | None:
         wanted = Counter(_key(tenants[seat.tenant], seat) for seat in plan.seats)
         env = frozenset(plan.env.items())
         for resident in self._residents:
-            if resident in exclude or resident.env != env or not resident.host.alive:
+            if resident in exclude or resident.env != env or not resident.host.still_alive():
                 continue
             # One tenant per process is a promise: a process with several seats can't stand in for it.
             if len(plan.seats) == 1 and len(resident.keys) > 1:
@@ -132,7 +143,7 @@ class Residents:
         for key, tenant in zip(keys, mine, strict=True):
             if self._failures[key] >= GIVE_UP_AFTER:
                 raise TenantFailed(f"{tenant.name} was given up after {GIVE_UP_AFTER} failures: {self._sentences[key]}")
-        host = HostProcess(self._device, plan, mine, board_fd=self._board_fd, warm_s=self._warm_s)
+        host = HostProcess(self._device, plan, mine, board_fd=self._board_fd, warm_s=self._warm_s, mark=self._will.mark)
         resident = _Resident(
             host, frozenset(plan.env.items()), keys, sum(self._memory_of(tenant) for tenant in mine), time.monotonic()
         )
@@ -140,22 +151,12 @@ class Residents:
         return resident
 
     def _await_ready(self, residents: Sequence[_Resident]) -> None:
-        deadline = time.monotonic() + BUILD_TIMEOUT_S
-        waiting = [resident for resident in residents if resident.host.alive and resident.host.ready is None]
-        with selectors.DefaultSelector() as selector:
-            for resident in waiting:
-                selector.register(resident.host, selectors.EVENT_READ, resident)
-            while waiting:
-                events = selector.select(max(deadline - time.monotonic(), 0))
-                if not events:
-                    for resident in waiting:
-                        resident.host.kill(f"was not ready after {BUILD_TIMEOUT_S:.0f} s")
-                for resident in [key.data for key, _ in events]:
-                    descriptor = resident.host.fileno()
-                    resident.host.receive()
-                    if resident.host.ready is not None or not resident.host.alive:
-                        selector.unregister(descriptor)
-                waiting = [r for r in waiting if r.host.alive and r.host.ready is None]
+        waiting = [resident.host for resident in residents if resident.host.alive and resident.host.ready is None]
+        silent = set(waiting)
+        for host, _ in answers(waiting, time.monotonic_ns() + int(BUILD_TIMEOUT_S * 1e9)):
+            silent.discard(host)
+        for host in silent:
+            host.kill(f"was not ready after {BUILD_TIMEOUT_S:g} s")
         for resident in residents:
             self._raise_if_failed(resident)
 
@@ -167,7 +168,7 @@ class Residents:
             sentences = [f"{names} {host.fate}" for _ in host.tenants]
         elif host.ready is not None and any(seat.error for seat in host.ready.seats):
             sentences = [
-                f"{tenant.name} could not be built: {seat.error}" if seat.error else ""
+                _not_built(tenant, seat) if seat.error else ""
                 for tenant, seat in zip(host.tenants, host.ready.seats, strict=True)
             ]
         failed = [(key, sentence) for key, sentence in zip(resident.keys, sentences, strict=False) if sentence]
@@ -185,6 +186,11 @@ class Residents:
         idle = sorted((r for r in self._residents if r not in keep), key=lambda r: r.used)
         while idle and self._held_bytes() + needed > self._memory_bytes:
             self.drop(idle.pop(0).host)
+
+
+def _not_built(tenant: Tenant, seat: SeatReady) -> str:
+    how = "ran out of memory while it was built" if seat.out_of_memory else "could not be built"
+    return f"{tenant.name} {how}: {seat.error}"
 
 
 def _key(tenant: Tenant, seat: SeatPlan) -> SeatKey:

@@ -37,6 +37,8 @@ class SeatRun:
     schedule: Int64s | None
     arena: Arena
     result: SeatResult | None = None
+    fate: str | None = None
+    """How it ended before its time, where that differs from how its process did."""
 
     def order(self) -> SeatTrial:
         """What its host is told."""
@@ -51,7 +53,7 @@ class SeatRun:
 
     def outcome(self, properties: Properties, board: Board, timing: Timing) -> SeatOutcome:
         """What it left behind, also if it was killed half way."""
-        count = min(board.recorded[self.index], self.arena.capacity)
+        count = max(min(board.recorded[self.index], self.arena.capacity), 0)  # a tenant may have scribbled on it
         requests = RequestColumns(
             **{
                 name: np.array(getattr(self.arena, name)[:count])
@@ -67,7 +69,7 @@ class SeatRun:
             properties=properties,
             ready=self.ready,
             result=self.result,
-            fate=None if self.host.alive else self.host.fate,
+            fate=self.fate or self.host.fate,
             requests=requests,
         )
 
@@ -96,8 +98,6 @@ def open_seats(
                 arena.intended[: schedule.size] = schedule
             seats.append(SeatRun(tenant, index, host, seat, ready, load, schedule, arena))
         yield seats
-        for seat_run in seats:
-            del seat_run.arena
 
 
 def resolve(load: Load, alone_rps: float | None) -> Load:

@@ -14,6 +14,7 @@ from typing import Any
 from cotenant.devices.protocol import Seat
 from cotenant.load.pacing import wait_until
 from cotenant.measure.arena import Arena, Board
+from cotenant.measure.out_of_memory import is_out_of_memory
 from cotenant.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
 
@@ -63,6 +64,8 @@ class Served:
     out_of_memory: bool
     overflowed: bool
     """The arena was full before the trial was over."""
+    gave_up: bool
+    """It failed too often in a row to go on."""
     stopped_early: bool
     """From its last request on the mix was not complete."""
     usage: Usage
@@ -153,10 +156,10 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         after = _usage(order)
         board.finished[order.index] = 1
     overflowed = outstanding > 0 and count >= limit
-    broke = failed_in_a_row > 0 and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW)
-    stopped_early = overflowed or broke or bool(board.stop[0])
+    gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
+    stopped_early = overflowed or gave_up or out_of_memory or bool(board.stop[0])
     used = Usage(*(int(b - a) for a, b in zip(before, after, strict=True)))
-    return Served(count, errors, first_error, out_of_memory, overflowed, stopped_early, used)
+    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used)
 
 
 def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> tuple[int, float, bool]:
@@ -185,17 +188,6 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
         if settled or spent >= at_most_s:
             last_third = times[-max(len(times) // 3, 1) :]
             return len(times), sum(last_third) / len(last_third) / 1e9, settled
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out, in the words of Python, torch and its CPU allocator."""
-    text = str(error)
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ in {"OutOfMemoryError", "ArrayMemoryError"}
-        or "can't allocate memory" in text
-        or "out of memory" in text.lower()
-    )
 
 
 def _usage(order: SeatOrder) -> tuple[int, int, int]:

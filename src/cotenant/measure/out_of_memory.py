@@ -1,0 +1,18 @@
+"""Whether an error says that memory ran out, in the words of Python, numpy, torch, its CPU allocator and C++."""
+
+_WORDS = ("can't allocate memory", "cannot allocate memory", "out of memory", "memoryerror", "bad_alloc")
+
+
+def says_out_of_memory(text: str) -> bool:
+    """Whether these are the words of an error about memory."""
+    return any(words in text.lower() for words in _WORDS)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what it was raised from, is about memory."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or says_out_of_memory(f"{type(cause).__name__}: {cause}"):
+            return True
+        cause = cause.__cause__
+    return False
