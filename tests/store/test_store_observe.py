@@ -172,7 +172,7 @@ def by_hand(rows: list[tuple], *, closed: bool, slo_ms: float | None) -> dict:
     }
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(mix=mixes, load=st.sampled_from(["closed(2)", "poisson(3)"]), slo_ms=st.sampled_from([None, 300.0]))
 def test_disk_and_memory_and_reckoning_by_hand_agree(mix, load, slo_ms):
     records = records_of(mix, load, slo_ms=slo_ms)

@@ -4,7 +4,7 @@ import pytest
 from synthetic import trial
 
 from cotenant.errors import QueryError
-from cotenant.store import query
+from cotenant.store import query, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.query import sql
 
@@ -150,9 +150,10 @@ def test_a_misspelt_function_gets_a_suggestion(run):
     assert hint.startswith("Did you mean median? ")
 
 
-def test_memory_is_limited(run):
-    message, hint = refused("SELECT list(range) FROM range(300_000_000)", run)
-    assert message == "The query needs more than 768MiB of memory."
+def test_memory_is_limited(run, monkeypatch):
+    monkeypatch.setattr(views, "MEMORY_LIMIT", "32MiB")
+    message, hint = refused("SELECT list(range) FROM range(10_000_000)", run)
+    assert message == "The query needs more than 32MiB of memory."
     assert hint == "Select fewer columns or rows, or group."
 
 

@@ -108,6 +108,12 @@ class TestDamage:
         (run.path / "trials/000001/requests.parquet").mkdir()
         assert self.damaged(run, lambda: connect([run.path])) == "is a directory."
 
+    def test_a_file_in_place_of_a_trial(self, tmp_path):
+        run = make(tmp_path / "run")
+        (run.path / "trials/000007").write_text("")
+        with pytest.raises(RunFolderError, match=r"000007/trials\.parquet is damaged: not a directory\.$"):
+            connect([run.path])
+
     def test_a_trial_without_its_row(self, tmp_path):
         run = make(tmp_path / "run")
         (run.path / "trials/000001/trials.parquet").unlink()
@@ -127,6 +133,15 @@ class TestDamage:
         self.damaged(run, lambda: sql("SELECT sum(done_ns), max(tenant) FROM requests", [run.path]))
         self.damaged(run, lambda: run.export("requests", tmp_path / "out.csv"))
         assert not (tmp_path / "out.csv").exists()
+
+
+def test_other_things_among_the_trials_are_ignored(tmp_path):
+    run = make(tmp_path / "run")
+    for name in ("7", ".DS_Store", "000001 (copy)", "٣٣٣٣٣٣"):
+        (run.path / "trials" / name).mkdir()
+    assert run.committed() == {0, 1}
+    with connect([run.path]) as con:
+        assert con.execute("SELECT count(*) FROM trials").fetchall() == [(2,)]
 
 
 @pytest.mark.slow

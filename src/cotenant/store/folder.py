@@ -77,13 +77,13 @@ class RunFolder:
                 f"{self.path / TRIALS} can't be read: {(error.strerror or str(error)).lower()}.",
                 hint="Check who owns the folder and its permissions.",
             ) from None
-        return frozenset(int(name) for name in names if name.isdecimal())
+        return frozenset(int(name) for name in names if name.isdecimal() and name == _folder_name(int(name)))
 
     def trial_path(self, trial: int) -> Path:
         """The folder that holds a committed trial."""
         if trial < 0:
             raise ValueError(f"trials are numbered from 0, not {trial}")
-        return self.path / TRIALS / f"{trial:06d}"
+        return self.path / TRIALS / _folder_name(trial)
 
     def commit(self, records: TrialRecords) -> None:
         """Add a trial. Afterwards it is on the disk; if this fails or is killed, the run is as it was before.
@@ -143,6 +143,10 @@ class RunFolder:
 def resume_command(path: Path) -> str:
     """What to type to go on with a run."""
     return f"cotenant run --resume {shlex.quote(str(path))}"
+
+
+def _folder_name(trial: int) -> str:
+    return f"{trial:06d}"
 
 
 def _occupied(path: Path) -> RunFolderError:
