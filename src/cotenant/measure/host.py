@@ -122,7 +122,7 @@ class SeatThread:
             index=mine.index,
             recorded=served.recorded,
             errors=served.errors,
-            error=served.error[:ERROR_LIMIT] if served.error else None,
+            error=" ".join(served.error.split())[:ERROR_LIMIT] if served.error else None,
             out_of_memory=served.out_of_memory,
             overflowed=served.overflowed,
             gave_up=served.gave_up,

@@ -124,13 +124,11 @@ class LiveBench:
             with Sampler(self._device.name, [*self._probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
                 serve_together(seats, self._board, timing)
             outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
-        broken = {
-            seat.host for seat in seats if seat.result is None or seat.result.gave_up or seat.result.out_of_memory
-        }
+        for seat in seats:
+            if seat.result is None or seat.result.gave_up or seat.result.out_of_memory:
+                self._residents.drop(seat.host)  # the next trial gets a fresh one
         for host in hosts:
-            if host in broken:
-                self._residents.drop(host)  # the next trial gets a fresh one
-            else:
+            if host.alive:
                 host.trim_log()
         return outcomes, timing, sampler.samples()
 

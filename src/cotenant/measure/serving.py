@@ -20,6 +20,7 @@ from cotenant.workloads.protocol import Stage
 
 ERRORS_IN_A_ROW = 20
 """A tenant that fails this often without a single success is broken: going on would only heat the room."""
+WARM_UP_ERRORS_IN_A_ROW = 3
 NAP_NS = 2_000_000
 """While waiting for others to finish, look this often."""
 
@@ -166,18 +167,26 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
     """Serve until the times have settled: gives requests served, mean seconds of the last third, whether settled.
 
     Only a first guess, to size memory and to get lazy initialisation out of the way; whether a trial was steady
-    is judged on its own records. Errors are left to the trial, which records them.
+    is judged on its own records. A request that fails now and then is left to the trial, which records it; several
+    in a row are raised.
     """
     calls = flatten(stages)
     times: list[int] = []
     begin = time.monotonic_ns()
-    settled = False
+    settled, failed_in_a_row = False, 0
     while True:
         start = time.monotonic_ns()
-        value = None
-        for run, _ in calls:
-            value = run(value)
-        seat.synchronise()
+        try:
+            value = None
+            for run, _ in calls:
+                value = run(value)
+            seat.synchronise()
+        except Exception:
+            failed_in_a_row += 1
+            if failed_in_a_row >= WARM_UP_ERRORS_IN_A_ROW:
+                raise
+        else:
+            failed_in_a_row = 0
         end = time.monotonic_ns()
         times.append(end - start)
         spent = (end - begin) / 1e9
