@@ -8,10 +8,8 @@ import ast
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 import click
@@ -139,17 +137,21 @@ def checks_page() -> str:
 
 def api_page() -> str:
     """Every verb as a function, its signature as it is written."""
+    import cotenant
+
     parts = [
         "# The Python API\n",
         "The verbs of the command line are functions; the command line only parses, calls and prints.\n",
+        '```python\nimport cotenant\n\nresult = cotenant.run("quick")\nprint(result.summary.to_json())\n```\n',
     ]
-    package = import_module("cotenant.verbs")
-    for module in sorted(info.name for info in iter_modules(package.__path__)):
-        source = inspect.getsource(import_module(f"cotenant.verbs.{module}"))
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                words = ast.get_docstring(node) or ""
-                parts.append(f"## cotenant.verbs.{module}.{node.name}\n\n{_signature(node)}\n```text\n{words}\n```\n")
+    for name in cotenant.__all__:
+        function = getattr(cotenant, name)
+        if callable(function):
+            source = inspect.getsource(inspect.getmodule(function) or cotenant)
+            for node in ast.parse(source).body:
+                if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+                    words = ast.get_docstring(node) or ""
+                    parts.append(f"## cotenant.{name}\n\n{_signature(node)}\n```text\n{words}\n```\n")
     return "\n".join(parts)
 
 
@@ -167,7 +169,7 @@ def _unquoted(annotation: ast.expr) -> ast.expr:
     return annotation
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 

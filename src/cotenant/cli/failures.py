@@ -2,10 +2,7 @@
 
 import errno
 import os
-import shlex
 import sys
-import tempfile
-import traceback
 from dataclasses import dataclass
 
 import click
@@ -106,6 +103,10 @@ def _system(problem: OSError) -> Failure:
 
 def _unexpected(problem: BaseException) -> Failure:
     """A defect of ours: keep the traceback for a report, and don't throw it at the user."""
+    import shlex
+    import tempfile
+    import traceback
+
     trace = "".join(traceback.format_exception(problem))
     if os.environ.get("COTENANT_DEBUG"):
         _say(trace)

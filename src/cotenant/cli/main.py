@@ -7,7 +7,6 @@ its function, so that `--help` loads click and nothing else.
 import os
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -47,6 +46,8 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with a suggestion for a mistyped verb."""
+        from difflib import get_close_matches
+
         verb = args[0]
         if verb not in VERBS and not verb.startswith("-"):
             near = get_close_matches(verb, VERBS, n=1)

@@ -1,6 +1,5 @@
 """How `run` and `show` print what came out."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,8 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
 
 def show_next(folder: Path) -> None:
     """What to do with the run now, on stderr."""
+    import shlex
+
     from rich.text import Text
 
     where = shlex.quote(str(folder))

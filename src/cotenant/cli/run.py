@@ -1,6 +1,5 @@
 """`cotenant run`: carry a study out."""
 
-import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +58,7 @@ def command(
 
     from cotenant.measure.events import Event, RunStarted, silent
     from cotenant.report.progress import watch
+    from cotenant.store.folder import resume_command
     from cotenant.verbs.run import run
 
     folder = resume
@@ -76,7 +76,7 @@ def command(
         except KeyboardInterrupt:
             if folder is None:
                 raise
-            raise Interrupted(f"cotenant run --resume {shlex.quote(str(folder))}") from None
+            raise Interrupted(resume_command(folder)) from None
     if as_json:
         show_json({"folder": result.folder, "why": result.why, **result.summary.to_json()})
     else:
