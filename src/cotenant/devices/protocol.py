@@ -103,6 +103,8 @@ class Roofline:
     bytes_per_s: float
     cores: int
     measured_utc: str
+    undisturbed: bool = True
+    """False: something else used the device meanwhile, so it can do more than this."""
 
 
 @dataclass(frozen=True, slots=True)
