@@ -1,14 +1,17 @@
 """The doctor's findings on machines made of files: each state, each with a step that mends it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.cpu.checkup import limits, load, software
+from cotenant.devices.cpu.checkup import limits, load, rates, software
 from cotenant.devices.cpu.device import CpuDevice
 from cotenant.devices.cpu.machine import cache_bytes
+from cotenant.devices.protocol import Roofline
+from cotenant.errors import DeviceError
 
 GIB_IN_KB = 1 << 20
 GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
@@ -20,7 +23,11 @@ def meminfo(available_gib, swap_gib=0.0, swap_free_gib=0.0):
     return {"/proc/meminfo": "".join(f"{name}: {int(gib * GIB_IN_KB)} kB\n" for name, gib in amounts.items())}
 
 
-def test_on_this_machine_every_finding_is_a_line():
+PEAK = Roofline({"float32": 2e11, "bfloat16": 1e9}, 4e10, 2, "2026-01-01T00:00:00+00:00")
+
+
+def test_on_this_machine_every_finding_is_a_line(monkeypatch):
+    monkeypatch.setattr(rates, "roofline", lambda *_: PEAK)
     findings = find_device("cpu").checkup()
     subjects = [finding.subject for finding in findings]
     assert {"cores", "memory", "other processes", "timer", "torch", "disk", "hardware counters"} <= set(subjects)
@@ -139,6 +146,34 @@ def test_load_average(machine, average, state):
 def test_without_torch_there_is_a_problem(monkeypatch):
     monkeypatch.setattr(software, "version_of", lambda _: None)
     assert software.torch_build((0,)).state == "problem"
+
+
+def test_peak_rates_come_in_units_that_people_read(machine, monkeypatch):
+    monkeypatch.setattr(rates, "roofline", lambda *_: PEAK)
+    finding = rates.peak_rates(machine.tree, (0,))
+    assert finding.state == "ok"
+    assert finding.text == "GFLOP/s: float32 200, bfloat16 1; memory 40 GB/s"
+
+
+def test_peak_rates_of_a_busy_machine_are_marked(machine, monkeypatch):
+    monkeypatch.setattr(rates, "roofline", lambda *_: replace(PEAK, undisturbed=False))
+    assert rates.peak_rates(machine.tree, (0,)).state == "warning"
+
+
+def test_peak_rates_that_cannot_be_measured_are_no_crash(machine, monkeypatch):
+    def fail(*_):
+        raise DeviceError("no", hint="why")
+
+    monkeypatch.setattr(rates, "roofline", fail)
+    assert rates.peak_rates(machine.tree, (0,)).text == "no"
+
+
+def test_threads_that_spin_are_mentioned(monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert software.waiting_threads((0, 1)).state == "note"
+    assert software.waiting_threads((0,)) is None
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    assert software.waiting_threads((0, 1)).state == "ok"
 
 
 def test_thread_variables_of_the_users_are_mentioned(monkeypatch):

@@ -97,6 +97,7 @@ def test_what_was_observed_is_read_from_the_system(two_cores):
     assert observed["tid"] == threading.get_native_id()
     assert observed["cores"] == observed["process_cores"] == [a]
     assert observed["device_clock"] == "process CPU time"
+    assert "LD_LIBRARY_PATH" not in observed["environment"]
     assert moved["cores"] == [b]
     json.dumps(observed)
 
@@ -163,7 +164,7 @@ def tenant(name, threads):
         torch.ones(4) @ torch.ones(4)
         seat.mark()
         together.wait()
-        found[name] = seat.observed()["torch_threads"]
+        found[name] = seat.observed()["threads"]
 both = [threading.Thread(target=tenant, args=item) for item in (("a", 1), ("b", 3))]
 [t.start() for t in both]; [t.join() for t in both]
 print(json.dumps(found))

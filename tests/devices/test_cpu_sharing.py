@@ -22,7 +22,7 @@ def reports(arrangement, **changes):
     for pid, host in enumerate(arrangement.hosts, start=100):
         for seat in host.seats:
             name = arrangement.tenants[seat.tenant]
-            observed = {"cores": seat.options["cores"], "torch_threads": seat.options["threads"]}
+            observed = {"cores": seat.options["cores"], "threads": seat.options["threads"]}
             change = dict(changes.get(name, {}))
             found.append(SeatReport(name, change.pop("pid", pid), {**observed, **change}))
     return found
@@ -134,7 +134,7 @@ def test_an_arrangement_that_came_out_as_planned_verifies(tenants, mode):
             {"b": {"process_cores": [0, 1]}},
             "threads of b's process may also run on core 0, outside its cores",
         ),
-        ("processes", {"b": {"torch_threads": 1}}, "torch uses 1 threads in b, not 2 as arranged"),
+        ("processes", {"b": {"threads": 1}}, "torch uses 1 threads in b, not 2 as arranged"),
         ("processes", {"b": {"pid": 100}}, "a and b share process 100; `processes` wants one each"),
         ("threads", {"b": {"pid": 101}}, "a and b sit in 2 processes; `threads` wants them in one"),
     ],
@@ -146,7 +146,7 @@ def test_each_deviation_is_one_sentence(tenants, mode, changes, sentence):
 
 def test_a_tenant_without_torch_is_not_blamed_for_its_threads(tenants):
     arrangement = arrange(TWO, Sharing(mode="processes"), tenants("a"))
-    assert arrangement.verify(reports(arrangement, a={"torch_threads": None})) == ()
+    assert arrangement.verify(reports(arrangement, a={"threads": None})) == ()
 
 
 def test_a_tenant_that_reports_nothing_is_a_deviation(tenants):

@@ -3,8 +3,11 @@
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
+import tempfile
+import time
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -12,6 +15,7 @@ from pathlib import Path
 
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, version_of
+from cotenant.devices.cpu.sensors.cpu_time import BUSY, STEAL, open_time
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.protocol import Roofline
 from cotenant.devices.tree import Tree
@@ -20,6 +24,8 @@ from cotenant.errors import DeviceError
 _VERSION = 1
 """Of the way it is measured: another way makes remembered values worthless."""
 _TIMEOUT_S = 120
+_DISTURBING = 0.1
+"""Share of the cores' time beyond which a result is not worth remembering."""
 _SMALLEST_ARRAY = 64 << 20
 _LARGEST_ARRAY = 512 << 20
 
@@ -40,8 +46,9 @@ def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
     if remembered is not None:
         return remembered
     measured = _measure(tree, cores)
-    with suppress(OSError):  # a read-only home costs a measurement each time, nothing else
-        _remember(path, measured)
+    if measured.undisturbed:
+        with suppress(OSError):  # a read-only home costs a measurement each time, nothing else
+            _remember(path, measured)
     return measured
 
 
@@ -57,8 +64,16 @@ def cache_path(tree: Tree, cores: Cores) -> Path:
             version_of("torch"),
         ]
     )
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "cotenant" / "roofline" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return _cache_home() / "cotenant" / "roofline" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _cache_home() -> Path:
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:  # a container's user without a home
+        return Path(tempfile.gettempdir())
 
 
 def _recall(path: Path) -> Roofline | None:
@@ -86,7 +101,9 @@ def _remember(path: Path, measured: Roofline) -> None:
 def _measure(tree: Tree, cores: Cores) -> Roofline:
     order = {"cores": list(cores), "array_bytes": _array_bytes(tree, cores)}
     command = [sys.executable, "-m", "cotenant.devices.cpu.roofline_worker", json.dumps(order)]
-    environment = {**os.environ, **thread_environment(len(cores))}
+    # Threads that spin for each other come to a standstill beside other load; those that sleep only get less.
+    environment = {**os.environ, **thread_environment(len(cores)), "OMP_WAIT_POLICY": "PASSIVE"}
+    watch = _ForeignTime(tree, cores)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
         result = json.loads(done.stdout)
@@ -106,7 +123,29 @@ def _measure(tree: Tree, cores: Cores) -> Roofline:
         bytes_per_s=result["bytes_per_s"],
         cores=len(cores),
         measured_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        undisturbed=watch.share() < _DISTURBING,
     )
+
+
+class _ForeignTime:
+    """How much of the cores' time went to others, the hypervisor included, while our children ran."""
+
+    def __init__(self, tree: Tree, cores: Cores) -> None:
+        self._probe = open_time(tree, cores)
+        self._cores = len(cores)
+        self._start = (time.monotonic(), self._used())
+
+    def share(self) -> float:
+        """Since it was made; 0 where the kernel doesn't account."""
+        began, before = self._start
+        return (self._used() - before) / ((time.monotonic() - began) * self._cores)
+
+    def _used(self) -> float:
+        if self._probe is None:
+            return 0.0
+        reading = self._probe.read()
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return reading[BUSY] + reading[STEAL] - children.ru_utime - children.ru_stime
 
 
 def _array_bytes(tree: Tree, cores: Cores) -> int:

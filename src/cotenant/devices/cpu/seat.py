@@ -14,6 +14,9 @@ from cotenant.devices.cpu.sharing import SeatOptions
 from cotenant.devices.tree import Tree
 from cotenant.workloads.protocol import Dtype
 
+_RECORDED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "LD_PRELOAD")
+"""How a library's threads wait for each other can change what sharing costs many times over."""
+
 
 class CpuSeat:
     """A tenant's place, to be used from the tenant's own thread.
@@ -56,6 +59,8 @@ class CpuSeat:
 
     def synchronise(self) -> None:
         """A CPU has done what it was given when the call returns: nothing to wait for."""
+        if not self._threads_set and "torch" in sys.modules:
+            self._set_torch_threads()
 
     def mark(self) -> int:
         """CPU time so far: of the process, or of the calling thread where tenants share a process."""
@@ -76,18 +81,18 @@ class CpuSeat:
         return self._peak_bytes
 
     def observed(self) -> Mapping[str, Any]:
-        """Cores, threads, process, memory nodes and clock of this tenant, as the system tells them."""
+        """Cores, process, memory nodes, clock, and torch's threads if it is loaded, as the system tells them."""
         self._set_torch_threads()
         cores = tuple(sorted(os.sched_getaffinity(0)))
         everywhere = {core for tid in _thread_ids() for core in _affinity(tid) or ()}
-        torch_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
+        get_num_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
         return {
+            **({"threads": get_num_threads()} if get_num_threads else {}),
             "pid": os.getpid(),
             "tid": threading.get_native_id(),
             "cores": list(cores),
             "process_cores": sorted(everywhere),
-            "torch_threads": torch_threads() if torch_threads else None,
-            "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+            "environment": {name: os.environ[name] for name in _RECORDED if name in os.environ},
             "numa_nodes": list(numa_nodes(self._tree, cores)),
             "device_clock": f"{self._clock_name} CPU time",
         }

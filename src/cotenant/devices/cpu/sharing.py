@@ -114,7 +114,7 @@ def _differences(name: str, wanted: Mapping[str, Any], observed: Mapping[str, An
         sentences.append(f"{name} may run on {_cores(got)}, not on {_cores(cores)} as arranged")
     elif outside := set(observed.get("process_cores") or ()) - set(cores):
         sentences.append(f"threads of {name}'s process may also run on {_cores(tuple(outside))}, outside its cores")
-    threads = observed.get("torch_threads")
+    threads = observed.get("threads")
     if threads is not None and threads != wanted["threads"]:
         sentences.append(f"torch uses {threads} threads in {name}, not {wanted['threads']} as arranged")
     return sentences

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from cotenant.devices.cpu.checkup import limits, load, software
+from cotenant.devices.cpu.checkup import limits, load, rates, software
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import Tree
@@ -24,7 +24,7 @@ _CHECKS: tuple[Callable[[Tree, Cores], Finding | None], ...] = (
 
 
 def checkup(tree: Tree, cores: Cores) -> tuple[Finding, ...]:
-    """The findings, with measurements of about half a second in all."""
+    """The findings, after half a second of measuring; a few more the first time, for the peak rates."""
     found = [check(tree, cores) for check in _CHECKS]
     found += load.over_a_moment(tree, cores)
     found += [
@@ -32,7 +32,9 @@ def checkup(tree: Tree, cores: Cores) -> tuple[Finding, ...]:
         load.sleep_overshoot(),
         software.torch_build(cores),
         software.thread_environment(),
+        software.waiting_threads(cores),
         software.python_version(),
         software.disk_space(Path.cwd()),
+        rates.peak_rates(tree, cores),
     ]
     return tuple(finding for finding in found if finding is not None)

@@ -32,6 +32,16 @@ def thread_environment() -> Finding | None:
     return Finding("thread variables", "note", text, "set `threads` of a tenant in the study instead")
 
 
+def waiting_threads(cores: Cores) -> Finding | None:
+    """Whether threads that wait for each other burn the cores meanwhile."""
+    if len(cores) == 1:
+        return None
+    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive":
+        return Finding("waiting threads", "ok", "they sleep (OMP_WAIT_POLICY=PASSIVE)")
+    text = "they spin: tenants with several threads each on the same cores may slow each other down many times"
+    return Finding("waiting threads", "note", text, "compare with `threads: 1`, or with OMP_WAIT_POLICY=PASSIVE set")
+
+
 def python_version() -> Finding:
     """Which Python."""
     return Finding("Python", "ok", f"{platform.python_implementation()} {platform.python_version()}")

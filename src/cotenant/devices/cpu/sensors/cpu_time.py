@@ -13,8 +13,8 @@ _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 _BUSY = (_USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ)
 _KERNEL = (_SYSTEM, _IRQ, _SOFTIRQ)
 
-STEAL = 2
-"""Where a reading holds the stolen time."""
+BUSY, STEAL = 0, 2
+"""Where a reading holds these times."""
 
 
 class TimeProbe:
