@@ -35,7 +35,8 @@ def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study
         StudyError: with every problem of the file and the overrides.
     """
     path = _find(name_or_path)
-    source = path.name if isinstance(name_or_path, str) and name_or_path in builtin_names() else str(name_or_path)
+    source = path.name if name_or_path in builtin_names() else str(name_or_path)
+    source = source if source.isprintable() else shown(source)
     tree = _read(_text_of(path, source), source)
     tree.data.setdefault("name", _name_from(path))
     return _checked(tree, folder=path.resolve().parent, overrides=overrides)

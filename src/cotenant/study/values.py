@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
 from cotenant.load.spec import ALIASES, FORMS, Kind, Load
-from cotenant.study.words import did_you_mean, expected, shown
+from cotenant.study.words import did_you_mean, expected, key_shown, shown
 from cotenant.tenancy import ALONE, Sharing
 from cotenant.workloads.protocol import Dtype
 
@@ -214,7 +214,7 @@ def _plain_mapping(wanted: str) -> Callable[[Any], dict[str, Any]]:
             raise expected(wanted, value)
         for key, inner in value.items():
             if isinstance(inner, float) and not math.isfinite(inner):
-                raise ValueError(f"{key} is {inner}; expected a finite number")
+                raise ValueError(f"{key_shown(key)} is {inner}; expected a finite number")
         return dict(value)
 
     return read
