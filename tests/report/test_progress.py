@@ -46,7 +46,7 @@ def test_without_a_terminal_there_is_a_plain_line_per_block():
     trouble = "1 trial not valid; the latest: a + b, pinned: unstable: the latency of a was not steady: slowdown"
     assert told(terminal=False).splitlines() == [
         "quick on cpu, trial 1 of 12 to 48: started, records in runs/quick/1",
-        f"block 0 done; widest interval ±4.1 % (target ±3 %), about 32 s left; {trouble}",
+        f"block 1 done; widest interval ±4.1 % (target ±3 %), about 32 s left; {trouble}",
         "2 trials in 8 s; stopped: precise enough",
     ]
 

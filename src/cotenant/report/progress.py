@@ -66,7 +66,7 @@ def _lines(console: Console) -> Listener:
                 going_on = f"going on after {event.done_trials} trials" if event.resumed else "started"
                 say(f"{headline(standing)}: {going_on}, records in {event.folder}")
             case BlockDone():
-                parts = (f"block {event.block} done", precision(standing), trouble(standing))
+                parts = (f"block {event.block + 1} done", precision(standing), trouble(standing))
                 say("; ".join(part for part in parts if part))
             case RunEnded():
                 say(ending(standing))
