@@ -1,8 +1,9 @@
 """Intervals for means and ratios over independent replicates (blocks, trials, fresh processes).
 
-Which method when was decided by simulation of coverage: with few replicates a percentile bootstrap covers far less
-than it says (75 % at 3, 91 % at 5 instead of 95 %), Student's t does not; from `BOOTSTRAP_FROM` replicates on, the
-bootstrap with expanded percentiles holds its level without the assumption that the mean is normal.
+Which method when was decided by simulation of coverage. With few replicates a percentile bootstrap covers far less
+than it says (75 % at 3, 91 % at 5 instead of 95 %), Student's t does not. From `BOOTSTRAP_FROM` replicates on, the
+bootstrap with expanded percentiles keeps to 94-96 % where t strays to 97 % because of outliers or skew. With
+hundreds the two can't be told apart, and t costs nothing.
 """
 
 import math
@@ -17,19 +18,18 @@ from cotenant.analyse.estimate import Estimate
 Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | Floats
 
-BOOTSTRAP_FROM = 15
-"""Replicates from which the bootstrap is used; below it Student's t."""
+BOOTSTRAP_FROM, BOOTSTRAP_TO = 12, 256
+"""Numbers of replicates for which the bootstrap is used; outside them Student's t."""
 RESAMPLES = 4000
 SEED = 20_150_811
 """Fixed, so that the same records always give the same interval."""
-_ROWS_AT_ONCE = 1 << 22
-_MEANS_OF_LONG_SERIES = 20_000
+_MEANS_OF_LONG_SERIES = 2000
 
 
 def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
     """The mean of independent replicates and its interval.
 
-    Assumes replicates are independent and alike; below `BOOTSTRAP_FROM` also that their mean is roughly normal
+    Assumes replicates are independent and alike; where Student's t is used also that their mean is roughly normal
     (with few, strongly one-sided replicates the true coverage sinks to about 92 %).
     """
     data = _finite(values)
@@ -39,10 +39,10 @@ def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
     mean = float(data.mean())
     if n == 1:
         return Estimate(mean, None, None, 1, "one replicate: no interval")
-    if n < BOOTSTRAP_FROM:
+    if not BOOTSTRAP_FROM <= n <= BOOTSTRAP_TO:
         half = student_t(n - 1, level) * float(data.std(ddof=1)) / math.sqrt(n)
         return Estimate(mean, mean - half, mean + half, n, "Student t")
-    lo, hi = np.quantile(_resampled_means(data), _expanded_tails(n, level))
+    lo, hi = np.quantile(_weights(n) @ data, _expanded_tails(n, level))
     return Estimate(mean, float(lo), float(hi), n, "bootstrap")
 
 
@@ -113,23 +113,15 @@ def _finite(values: Numbers) -> Floats:
 
 
 def _expanded_tails(n: int, level: float) -> tuple[float, float]:
-    """Percentiles that undo the bootstrap's two biases: variance over n instead of n - 1, and normal tails not t's."""
+    """Percentiles that undo the bootstrap's biases: variance over n instead of n - 1, and tails lighter than t's.
+
+    t has n / 2 degrees of freedom rather than n - 1: so calibrated on replicates with outliers and skew, whose
+    resampled means spread too little; on normal ones the price is a coverage of 96 %.
+    """
     from scipy import special
 
-    tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_t(n - 1, level)))
+    tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_t(n / 2, level)))
     return tail, 1 - tail
-
-
-def _resampled_means(data: Floats) -> Floats:
-    if data.size <= 256:
-        return np.asarray(_weights(data.size) @ data, dtype=np.float64)
-    rng = np.random.default_rng(SEED)
-    rows = max(1, _ROWS_AT_ONCE // data.size)
-    parts = [
-        data[rng.integers(data.size, size=(min(rows, RESAMPLES - done), data.size))].mean(axis=1)
-        for done in range(0, RESAMPLES, rows)
-    ]
-    return np.concatenate(parts)
 
 
 @lru_cache(maxsize=32)

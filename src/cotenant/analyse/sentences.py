@@ -148,7 +148,7 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         asked = "have no interval yet" if target is None else f"are not yet known to +-{_percent(target)}"
         yield (
             f"{len(wide)} of {sum(not one.cell.solo for one in summary.tenants)} slowdowns {asked}; the neediest, "
-            f"{tenant.tenant} in {label(tenant.cell)}, wants about {more} more blocks ({_duration(seconds)} of measuring)."
+            f"{tenant.tenant} in {label(tenant.cell)}, wants about {more} more blocks ({_duration(seconds)})."
         )
     short = [(seconds, name, one) for one in summary.tenants for name, seconds in one.needs_seconds.items()]
     if short:

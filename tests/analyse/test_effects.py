@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from cotenant.analyse.effects import independent_effect, paired_effect
+from cotenant.analyse.equivalence import equivalence
+
+spread_logs = st.lists(st.floats(-1, 1), min_size=3, max_size=30).filter(lambda data: np.std(data) > 1e-3)
+positive = st.lists(st.floats(0.5, 50), min_size=3, max_size=20).filter(lambda data: np.std(np.log(data)) > 1e-3)
+
+
+@given(spread_logs)
+def test_the_paired_test_is_scipys(logs):
+    assert paired_effect(logs).p_value == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, abs=1e-9)
+
+
+@given(positive, positive)
+def test_the_independent_test_is_welchs(a, b):
+    effect = independent_effect(a, b)
+    expected = stats.ttest_ind(np.log(a), np.log(b), equal_var=False)
+    assert effect.p_value == pytest.approx(expected.pvalue, abs=1e-9)
+    interval = expected.confidence_interval()
+    assert effect.ratio.lo == pytest.approx(np.exp(interval.low))
+    assert effect.ratio.hi == pytest.approx(np.exp(interval.high))
+    assert effect.ratio.est == pytest.approx(stats.gmean(a) / stats.gmean(b))
+
+
+@given(positive, positive, st.floats(0.1, 10))
+def test_the_unit_of_time_does_not_matter(a, b, unit):
+    scaled = independent_effect(np.array(a) * unit, np.array(b) * unit)
+    assert scaled.ratio.est == pytest.approx(independent_effect(a, b).ratio.est)
+    assert scaled.p_value == pytest.approx(independent_effect(a, b).p_value, abs=1e-6)
+
+
+def test_the_standardised_effect_is_in_units_of_the_blocks_spread():
+    logs = 0.1 + 0.05 * np.random.default_rng(0).normal(size=400)
+    assert paired_effect(logs).standardised == pytest.approx(2, rel=0.1)
+
+
+def test_without_any_spread_the_answer_is_certain():
+    assert paired_effect([0.0, 0.0, 0.0]).p_value == 1
+    assert paired_effect([0.5, 0.5, 0.5]).p_value == 0
+    assert independent_effect([2.0, 2.0], [2.0, 2.0]).p_value == 1
+
+
+def test_one_block_is_no_effect():
+    with pytest.raises(ValueError, match="two blocks"):
+        paired_effect([0.1])
+    with pytest.raises(ValueError, match="two replicates"):
+        independent_effect([1.0], [1.0, 2.0])
+
+
+@given(spread_logs, st.floats(0.001, 1))
+def test_equivalence_is_two_one_sided_tests(logs, margin):
+    found = equivalence(paired_effect(logs), margin)
+    bound = np.log1p(margin)
+    above = stats.ttest_1samp(logs, -bound, alternative="greater").pvalue
+    below = stats.ttest_1samp(logs, bound, alternative="less").pvalue
+    assert found.p_value == pytest.approx(max(above, below), abs=1e-9)
+
+
+@given(spread_logs, st.floats(0.001, 1))
+def test_equivalence_holds_just_from_the_margin_it_names(logs, margin):
+    effect = paired_effect(logs)
+    within = equivalence(effect, margin).within
+    assert equivalence(effect, within * 1.001).holds()
+    assert not equivalence(effect, within * 0.999).holds()
+
+
+def test_sameness_is_rarely_claimed_of_things_at_the_margin():
+    rng = np.random.default_rng(0)
+    claimed = [equivalence(paired_effect(np.log(1.02) + rng.normal(0, 0.01, 6)), 0.02).holds() for _ in range(1000)]
+    assert np.mean(claimed) <= 0.07
+
+
+def test_sameness_is_found_where_it_is():
+    rng = np.random.default_rng(0)
+    claimed = [equivalence(paired_effect(rng.normal(0, 0.01, 10)), 0.02).holds() for _ in range(300)]
+    assert np.mean(claimed) >= 0.95
+
+
+def test_certain_sameness_and_a_margin_that_is_none():
+    assert equivalence(paired_effect([0.0, 0.0]), 0.01).holds()
+    assert not equivalence(paired_effect([0.5, 0.5]), 0.01).holds()
+    with pytest.raises(ValueError, match="above 0"):
+        equivalence(paired_effect([0.0, 0.1]), 0)
