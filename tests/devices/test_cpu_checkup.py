@@ -169,10 +169,10 @@ def test_peak_rates_that_cannot_be_measured_are_no_crash(machine, monkeypatch):
 
 
 def test_threads_that_spin_are_mentioned(monkeypatch):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     assert software.waiting_threads((0, 1)).state == "note"
     assert software.waiting_threads((0,)) is None
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    monkeypatch.delenv("OMP_WAIT_POLICY")
     assert software.waiting_threads((0, 1)).state == "ok"
 
 

@@ -101,8 +101,7 @@ def _remember(path: Path, measured: Roofline) -> None:
 def _measure(tree: Tree, cores: Cores) -> Roofline:
     order = {"cores": list(cores), "array_bytes": _array_bytes(tree, cores)}
     command = [sys.executable, "-m", "cotenant.devices.cpu.roofline_worker", json.dumps(order)]
-    # Threads that spin for each other come to a standstill beside other load; those that sleep only get less.
-    environment = {**os.environ, **thread_environment(len(cores)), "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = {**os.environ, **thread_environment(len(cores))}
     watch = _ForeignTime(tree, cores)
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)

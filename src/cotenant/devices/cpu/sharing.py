@@ -1,5 +1,6 @@
 """The ways to share a CPU: who gets which cores, in which process, with how many threads; and whether it is so."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypedDict
@@ -55,6 +56,9 @@ def thread_environment(threads: int) -> dict[str, str]:
         "MKL_DYNAMIC": "false",
         # An inherited GOMP_CPU_AFFINITY or OMP_PLACES would move the workers off the cores that the seat chose.
         "OMP_PROC_BIND": "false",
+        # Threads that spin while they wait for each other take the cores from the neighbours, so that a mix would
+        # measure the spinning. The user's own choice is respected, and recorded either way.
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
     }
 
 

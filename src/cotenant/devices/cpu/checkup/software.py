@@ -25,7 +25,8 @@ def torch_build(cores: Cores) -> Finding:
 
 def thread_environment() -> Finding | None:
     """Settings of the user's that tenants will not see."""
-    inherited = [f"{name}={os.environ[name]}" for name in _thread_environment(1) if name in os.environ]
+    ours = _thread_environment(1)
+    inherited = [f"{name}={os.environ[name]}" for name in ours if name in os.environ and ours[name] != os.environ[name]]
     if not inherited:
         return None
     text = f"{', '.join(inherited)}: tenants get their own values from the sharing"
@@ -36,10 +37,13 @@ def waiting_threads(cores: Cores) -> Finding | None:
     """Whether threads that wait for each other burn the cores meanwhile."""
     if len(cores) == 1:
         return None
-    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "passive":
+    policy = os.environ.get("OMP_WAIT_POLICY", "PASSIVE")
+    if policy.lower() == "passive":
         return Finding("waiting threads", "ok", "they sleep (OMP_WAIT_POLICY=PASSIVE)")
-    text = "they spin: tenants with several threads each on the same cores may slow each other down many times"
-    return Finding("waiting threads", "note", text, "compare with `threads: 1`, or with OMP_WAIT_POLICY=PASSIVE set")
+    text = (
+        f"they spin (OMP_WAIT_POLICY={policy}): tenants with several threads each may slow each other down many times"
+    )
+    return Finding("waiting threads", "note", text, "unset OMP_WAIT_POLICY, or give tenants `threads: 1`")
 
 
 def python_version() -> Finding:
