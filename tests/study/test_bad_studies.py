@@ -134,6 +134,10 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
         ),
         ("sharing: [{mps: 60}]", "sharing.0: expected a list of shares such as {mps: [60, 40]}, not 60"),
         ("sharing: [{mps: [9, 9, 9]}]", 'sharing.0: mps[9, 9, 9] has 3 shares, but the mix "bert+gpt2" has 2 tenants'),
+        (
+            "mixes: [{copies: {bert: [2, 3, 4]}}, {groups: {t: [bert, bert, gpt2]}}]\nsharing: [{mps: [50, 50]}]",
+            'sharing.0: mps[50, 50] has 2 shares, but the mix "bert x3" has 3 tenants (and 2 more mixes differ)',
+        ),
         ("settings: {a: 1}", "settings: expected a list such as [{}, {power_limit_w: 250}], not a mapping"),
         ("loads: closed(1)", 'loads: expected a list such as [closed(1), poisson(70%)], not "closed(1)"'),
         ("loads: ['trace(no.csv, 5)']", 'loads.0: there is no trace file "no.csv" beside the study (in {folder})'),
@@ -154,7 +158,8 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
     ],
 )
 def test_a_wrong_value_of_the_study(line: str, sentence: str):
-    assert problems_of(f"{GOOD}{line}\n") == [f"s.yaml:2: {sentence.replace('{folder}', str(Path.cwd()))}"]
+    last = line.count("\n") + 2
+    assert problems_of(f"{GOOD}{line}\n") == [f"s.yaml:{last}: {sentence.replace('{folder}', str(Path.cwd()))}"]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def _shares(study: Study) -> Iterator[Contradiction]:
         wrong = [mix for mix in study.mix_list() if sharing.shares and len(mix.members) != len(sharing.shares)]
         if wrong:
             first, others = wrong[0], len(wrong) - 1
-            more = f" (and {amount(others, 'other mix').replace('mixs', 'mixes')} differ too)" if others else ""
+            more = f" (and {others} more mixes differ)" if others > 1 else " (and 1 more mix differs)" if others else ""
             sentence = (
                 f"{sharing} has {amount(len(sharing.shares), 'share')}, "
                 f"but the mix {shown(first.label)} has {amount(len(first.members), 'tenant')}{more}"

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema, model_validator
 
 from cotenant.load.spec import Load
+from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
 from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
 from cotenant.study.places import Places
 from cotenant.study.values import (
@@ -14,7 +15,6 @@ from cotenant.study.values import (
     DtypeName,
     Interval,
     Latency,
-    LoadText,
     Name,
     Options,
     Priority,
@@ -23,8 +23,6 @@ from cotenant.study.values import (
     SecondsOrZero,
     Seed,
     Sentence,
-    Share,
-    SharingText,
     StudyName,
     Switch,
     Text,
