@@ -58,7 +58,8 @@ def test_every_page_can_be_reached_from_the_index():
         seen.add(page)
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         todo += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text) if "://" not in link]
-    assert [str(page.relative_to(ROOT)) for page in PAGES if "docs" in page.parts and page not in seen] == []
+    missing = [str(page.relative_to(ROOT)) for page in PAGES if "docs" in page.parts and page not in seen]
+    assert missing == [], "link them in docs/index.md"
 
 
 GUIDE_STUDIES = [
