@@ -9,6 +9,7 @@ from cotenant.errors import WorkloadError
 from cotenant.workloads.models.decoders import DECODERS
 from cotenant.workloads.models.encoders import ENCODERS
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.recommender import RECOMMENDERS
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import Workload
@@ -81,7 +82,7 @@ def _line(workload: Listed) -> Entry:
 
 def model_entries() -> tuple[ModelEntry, ...]:
     """Every model at full size, each followed by its small sibling."""
-    return tuple(entry for full in (*ENCODERS, *DECODERS, *VISION) for entry in (full, full.small()))
+    return tuple(entry for full in (*ENCODERS, *DECODERS, *VISION, *RECOMMENDERS) for entry in (full, full.small()))
 
 
 @cache

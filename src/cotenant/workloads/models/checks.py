@@ -3,10 +3,17 @@
 from difflib import get_close_matches
 
 from cotenant.errors import WorkloadError
-from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.entry import Family, ModelEntry
 from cotenant.workloads.protocol import WorkloadSpec
 
 LENGTHS = ("fixed", "sampled")
+OPTIONS: dict[Family, tuple[str, ...]] = {
+    "encoder": ("lengths",),
+    "decoder": ("lengths",),
+    "vision": (),
+    "recommender": ("rows", "skew", "lookups"),
+}
+"""What `params` may hold, by family."""
 
 
 def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
@@ -62,13 +69,15 @@ def _check_size(entry: ModelEntry, spec: WorkloadSpec) -> None:
 
 
 def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
-    known = ("lengths",) if entry.max_seq is not None else ()
+    known = OPTIONS[entry.family]
     for key in spec.params:
         if key not in known:
             raise WorkloadError(
                 f"{entry.name} knows no option {key!r}" + (f"; it knows {', '.join(known)}" if known else ""),
                 hint=_nearest(key, known) or "leave it out of `params`",
             )
+    if entry.family == "recommender":
+        _check_access(entry, spec)
     lengths = spec.params.get("lengths", "fixed")
     if lengths not in LENGTHS:
         raise WorkloadError(
@@ -78,6 +87,21 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
         raise WorkloadError(
             f"{entry.name}: mode decode keeps one context length, so `lengths: sampled` has no meaning",
             hint="set `seq` to the context length",
+        )
+
+
+def _check_access(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    for key in ("rows", "lookups"):
+        value = spec.params.get(key, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise WorkloadError(
+                f"{entry.name}: `{key}` is a whole number from 1, not {value!r}", hint=f"e.g. `{key}: 4`"
+            )
+    skew = spec.params.get("skew", 0)
+    if not isinstance(skew, int | float) or isinstance(skew, bool) or not 0 <= skew <= 4:
+        raise WorkloadError(
+            f"{entry.name}: `skew` is the exponent of a Zipf law, from 0 (even) to 4, not {skew!r}",
+            hint="e.g. `skew: 1.05`",
         )
 
 

@@ -32,7 +32,7 @@ _MINI_LLAMA = {
 }
 
 
-def _gpt2(name: str, width: int, layers: int, heads: int, params: int, hub_id: str, mini_layers: int) -> ModelEntry:
+def _gpt2(name: str, width: int, layers: int, heads: int, *, params: int, hub_id: str, mini_layers: int) -> ModelEntry:
     return ModelEntry(
         name=name,
         family="decoder",
@@ -97,11 +97,11 @@ _LLAMA = {
 }
 
 DECODERS: tuple[ModelEntry, ...] = (
-    _gpt2("gpt2", 768, 12, 12, 124_439_808, "openai-community/gpt2", 4),
-    _gpt2("gpt2-medium", 1024, 24, 16, 354_823_168, "openai-community/gpt2-medium", 5),
-    _gpt2("gpt2-large", 1280, 36, 20, 774_030_080, "openai-community/gpt2-large", 6),
-    _gpt2("gpt2-xl", 1600, 48, 25, 1_557_611_200, "openai-community/gpt2-xl", 8),
-    _gpt2("distilgpt2", 768, 6, 12, 81_912_576, "distilbert/distilgpt2", 2),
+    _gpt2("gpt2", 768, 12, 12, params=124_439_808, hub_id="openai-community/gpt2", mini_layers=4),
+    _gpt2("gpt2-medium", 1024, 24, 16, params=354_823_168, hub_id="openai-community/gpt2-medium", mini_layers=5),
+    _gpt2("gpt2-large", 1280, 36, 20, params=774_030_080, hub_id="openai-community/gpt2-large", mini_layers=6),
+    _gpt2("gpt2-xl", 1600, 48, 25, params=1_557_611_200, hub_id="openai-community/gpt2-xl", mini_layers=8),
+    _gpt2("distilgpt2", 768, 6, 12, params=81_912_576, hub_id="distilbert/distilgpt2", mini_layers=2),
     _modern(
         "llama-3.2-1b",
         LLAMA,

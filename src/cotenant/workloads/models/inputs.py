@@ -8,10 +8,13 @@ from typing import Any
 import torch
 
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.recommender import DEFAULT_LOOKUPS, DEFAULT_SKEW
 from cotenant.workloads.protocol import WorkloadSpec
 
 SAMPLED = 8
 """How many lengths are drawn when lengths are sampled; requests go round them."""
+CLICK_BATCHES = 64
+"""How many batches a recommender's requests go round: the rows of one batch alone would stay in the cache."""
 
 Tensors = dict[str, torch.Tensor]
 
@@ -52,6 +55,8 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
         shape = (spec.batch, 3, entry.image or 224, entry.image or 224)
         pixels = torch.randn(shape, generator=generator).to(dtype)
         return Inputs(({"pixel_values": pixels},), {"input": "normal pixels"})
+    if entry.family == "recommender":
+        return clicks(entry, spec, dtype, generator)
     vocabulary = entry.config.get("vocab_size", 30522 if entry.family == "encoder" else 50257)
     lengths = lengths_of(entry, spec)
     ring = tuple(
@@ -61,3 +66,27 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
     )
     facts = {"input": "uniform tokens", "lengths": list(lengths) if len(lengths) > 1 else "fixed"}
     return Inputs(ring, facts)
+
+
+def clicks(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None) -> Inputs:
+    """Numbers and categories; rows are asked for by a Zipf law, the popular ones spread over the table."""
+    skew = float(spec.params.get("skew", DEFAULT_SKEW))
+    lookups = int(spec.params.get("lookups", DEFAULT_LOOKUPS))
+    tables: tuple[int, ...] = entry.config["tables"]
+    ring = []
+    for _ in range(1 if generator is None else CLICK_BATCHES):
+        shares = torch.rand((len(tables), spec.batch, lookups), generator=generator, dtype=torch.float64)
+        rows = [_zipf_rows(share, size, skew) for share, size in zip(shares, tables, strict=True)]
+        dense = torch.rand((spec.batch, entry.config["dense"]), generator=generator).to(dtype)
+        ring.append({"dense": dense, "categories": torch.stack(rows)})
+    return Inputs(tuple(ring), {"input": f"zipf({skew:g}) rows, {lookups} per table and item"})
+
+
+def _zipf_rows(shares: torch.Tensor, rows: int, skew: float) -> torch.Tensor:
+    """Row numbers whose ranks follow a bounded power law (its continuous form, inverted)."""
+    if abs(skew - 1) < 1e-9:
+        ranks = float(rows) ** shares
+    else:
+        ranks = ((float(rows) ** (1 - skew) - 1) * shares + 1) ** (1 / (1 - skew))
+    numbers = ranks.floor().to(torch.long).clamp(1, rows) - 1
+    return numbers * 2654435761 % rows  # a multiplicative hash: neighbours in rank are not neighbours in memory

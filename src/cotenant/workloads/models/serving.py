@@ -32,7 +32,7 @@ def inference_stages(
 def to_device_stage(inputs: Inputs, device: str) -> Stage:
     """Takes the next input to the device."""
     turns = inputs.turns()
-    copies = not torch.device(device).type == "cuda"
+    copies = torch.device(device).type != "cuda"
 
     def to_device(_: Any) -> Tensors:
         # On a CPU the copy is made too: a stage that costs nothing would be a lie about what a request is.
@@ -65,7 +65,7 @@ def _quiet(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _forward(model: nn.Module, entry: ModelEntry, mode: str) -> Callable[[Tensors], torch.Tensor]:
     if entry.family == "decoder":
         # All positions get their logits, as in a plain forward call; the last ones are what leaves the device.
-        return lambda batch: model(**batch, use_cache=False).logits[:, -1]
+        return lambda batch: model(**batch).logits[:, -1]
     if mode == "embed":
         return lambda batch: model(**batch).last_hidden_state.mean(dim=1)
     return lambda batch: model(**batch).logits

@@ -34,7 +34,7 @@ def parameters_on_meta() -> Iterator[None]:
     """Modules built by this thread get their parameters on `meta`; what initialises them then costs nothing."""
     builder = threading.get_ident()
 
-    def to_meta(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> nn.Parameter | None:
+    def to_meta(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> Any:
         # Tenants may be threads of one process: another one's modules are none of our business.
         if parameter is None or parameter.is_meta or threading.get_ident() != builder:
             return None

@@ -21,11 +21,14 @@ def training_stages(
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     labelled = Inputs(tuple({**one, "labels": _labels(entry, spec, one)} for one in inputs.ring), inputs.facts)
+    extra = {"use_cache": False} if entry.family == "decoder" else {}
 
     def forward(batch: Tensors) -> torch.Tensor:
-        extra = {"use_cache": False} if entry.family == "decoder" else {}
-        loss: torch.Tensor = model(**batch, **extra).loss
-        return loss
+        labels = batch.pop("labels")
+        logits = model(**batch, **extra).logits.float()
+        if entry.family == "decoder":
+            logits = logits[:, :-1].flatten(0, 1)  # each position is asked for the token after it
+        return nn.functional.cross_entropy(logits, labels)
 
     def backward(loss: torch.Tensor) -> torch.Tensor:
         loss.backward()  # type: ignore[no-untyped-call]
@@ -46,6 +49,6 @@ def training_stages(
 
 def _labels(entry: ModelEntry, spec: WorkloadSpec, one: Tensors) -> torch.Tensor:
     if entry.family == "decoder":
-        return one["input_ids"]
+        return one["input_ids"][:, 1:].flatten()
     example = next(iter(one.values()))
     return torch.zeros(spec.batch, dtype=torch.long, device=example.device)

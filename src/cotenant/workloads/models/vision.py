@@ -16,6 +16,12 @@ RESNET = _classifier("ResNet")
 MOBILENET_V2 = _classifier("MobileNetV2")
 EFFICIENTNET = _classifier("EfficientNet")
 VIT = _classifier("ViT")
+EFFICIENTNET_V2 = Architecture(
+    "cotenant.workloads.models.efficientnet_v2",
+    "EfficientNetV2Config",
+    {"classify": "EfficientNetV2ForImageClassification"},
+    trains="classify",
+)
 
 _BASIC = {"layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
 _BOTTLENECK = {"layer_type": "bottleneck", "hidden_sizes": [256, 512, 1024, 2048]}
@@ -28,10 +34,10 @@ def _image_model(
     architecture: Architecture,
     config: Mapping[str, Any],
     mini: Mapping[str, Any],
+    *,
     params: int,
     about: str,
     page: str,
-    *,
     image: int = 224,
     mini_image: int = 64,
 ) -> ModelEntry:
@@ -57,9 +63,9 @@ def _resnet(depth: int, blocks: list[int], params: int, mini_blocks: list[int]) 
         RESNET,
         {**(_BASIC if basic else _BOTTLENECK), "depths": blocks},
         {**(_MINI_BASIC if basic else _MINI_BOTTLENECK), "depths": mini_blocks},
-        params,
-        f"ResNet-{depth}, {'basic' if basic else 'bottleneck'} blocks, stride in the 3x3 convolution",
-        f"resnet{depth}",
+        params=params,
+        about=f"ResNet-{depth}, {'basic' if basic else 'bottleneck'} blocks, stride in the 3x3 convolution",
+        page=f"resnet{depth}",
     )
 
 
@@ -87,11 +93,78 @@ def _vit(size: str, patch: int, params: int) -> ModelEntry:
         VIT,
         config,
         mini,
-        params,
-        f"Vision Transformer {name}, {patch}x{patch} patches",
-        f"vit_{size}_{patch}",
+        params=params,
+        about=f"Vision Transformer {name}, {patch}x{patch} patches",
+        page=f"vit_{size}_{patch}",
     )
 
+
+def _efficientnet_v2(
+    size: str, config: Mapping[str, Any], mini: Mapping[str, Any], params: int, image: int
+) -> ModelEntry:
+    return _image_model(
+        f"efficientnet-v2-{size}",
+        EFFICIENTNET_V2,
+        config,
+        mini,
+        params=params,
+        about=f"EfficientNet-V2 {size.upper()}, fused and plain inverted residuals",
+        page=f"efficientnet_v2_{size}",
+        image=image,
+    )
+
+
+# Each part of an EfficientNet-V2: fused?, expansion, stride, width, blocks.
+_V2_SMALL = {
+    "stem": 24,
+    "dropout": 0.2,
+    "parts": (
+        (True, 1, 1, 24, 2),
+        (True, 4, 2, 48, 4),
+        (True, 4, 2, 64, 4),
+        (False, 4, 2, 128, 6),
+        (False, 6, 1, 160, 9),
+        (False, 6, 2, 256, 15),
+    ),
+}
+_MINI_V2_SMALL = {
+    "stem": 8,
+    "head": 256,
+    "parts": (
+        (True, 1, 1, 8, 1),
+        (True, 4, 2, 16, 1),
+        (True, 4, 2, 24, 2),
+        (False, 4, 2, 32, 2),
+        (False, 6, 1, 40, 2),
+        (False, 6, 2, 64, 3),
+    ),
+}
+_V2_LARGE = {
+    "stem": 32,
+    "dropout": 0.4,
+    "parts": (
+        (True, 1, 1, 32, 4),
+        (True, 4, 2, 64, 7),
+        (True, 4, 2, 96, 7),
+        (False, 4, 2, 192, 10),
+        (False, 6, 1, 224, 19),
+        (False, 6, 2, 384, 25),
+        (False, 6, 1, 640, 7),
+    ),
+}
+_MINI_V2_LARGE = {
+    "stem": 8,
+    "head": 256,
+    "parts": (
+        (True, 1, 1, 8, 1),
+        (True, 4, 2, 16, 2),
+        (True, 4, 2, 24, 2),
+        (False, 4, 2, 32, 2),
+        (False, 6, 1, 40, 3),
+        (False, 6, 2, 64, 3),
+        (False, 6, 1, 96, 2),
+    ),
+}
 
 VISION: tuple[ModelEntry, ...] = (
     _resnet(18, [2, 2, 2, 2], 11_689_512, [2, 2, 2, 2]),
@@ -104,9 +177,9 @@ VISION: tuple[ModelEntry, ...] = (
         MOBILENET_V2,
         {"depth_multiplier": 1.0, "image_size": 224},
         {"depth_multiplier": 0.35, "image_size": 64},
-        3_504_872,
-        "MobileNetV2, inverted residuals with depthwise convolutions",
-        "mobilenet_v2",
+        params=3_504_872,
+        about="MobileNetV2, inverted residuals with depthwise convolutions",
+        page="mobilenet_v2",
     ),
     _image_model(
         "efficientnet-b0",
@@ -118,11 +191,13 @@ VISION: tuple[ModelEntry, ...] = (
             "dropout_rate": 0.2,
             "image_size": 224,
         },
-        {"width_coefficient": 0.35, "hidden_dim": 320, "image_size": 64},
-        5_288_548,
-        "EfficientNet B0, inverted residuals with squeeze and excitation",
-        "efficientnet_b0",
+        {"width_coefficient": 0.35, "hidden_dim": 448, "image_size": 64},
+        params=5_288_548,
+        about="EfficientNet B0, inverted residuals with squeeze and excitation",
+        page="efficientnet_b0",
     ),
+    _efficientnet_v2("s", _V2_SMALL, _MINI_V2_SMALL, 21_458_488, 384),
+    _efficientnet_v2("l", _V2_LARGE, _MINI_V2_LARGE, 118_515_272, 480),
     _vit("b", 16, 86_567_656),
     _vit("b", 32, 88_224_232),
     _vit("l", 16, 304_326_632),

@@ -1,8 +1,10 @@
 """A catalogue model as a workload: checked, described, built."""
 
-from cotenant.errors import WorkloadError
+from dataclasses import replace
+
 from cotenant.workloads.models.checks import check_model
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.properties import remembered
 from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 
 
@@ -20,13 +22,27 @@ class ModelWorkload:
         check_model(self.entry, spec)
 
     def properties(self, spec: WorkloadSpec) -> Properties:
-        """What one request costs, from a dry run on `meta`."""
+        """What one request costs, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
-        raise WorkloadError(f"{self.name} can't be described yet")
+        entry = self._sized(spec)
+
+        def describe() -> Properties:
+            from cotenant.workloads.models.describing import describe
+
+            return describe(entry, spec)
+
+        return remembered(spec, entry.config, describe)
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """The model on the place, ready to serve."""
         from cotenant.workloads.models.building import build_model
 
         self.check(spec)
-        return build_model(self.entry, spec, place)
+        return build_model(self._sized(spec), spec, place)
+
+    def _sized(self, spec: WorkloadSpec) -> ModelEntry:
+        """The entry with the tables that the spec asks for."""
+        if "rows" not in spec.params:
+            return self.entry
+        tables = (spec.params["rows"],) * len(self.entry.config["tables"])
+        return replace(self.entry, config={**self.entry.config, "tables": tables})

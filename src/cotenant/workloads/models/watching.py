@@ -1,0 +1,209 @@
+"""Sees every operator of a request and every storage that lives: on `meta` as a dry run, on real tensors as a check."""
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any, Self
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.models.workspace import workspace_bytes
+from cotenant.workloads.protocol import Operator
+
+_aten = torch.ops.aten
+_grouped_mm = getattr(torch, "_grouped_mm", None)
+_GATHERS = frozenset({"embedding", "_embedding_bag_forward_only", "_embedding_bag", "index", "index_select", "gather"})
+"""Operators that read only the rows they are asked for."""
+_NO_KERNEL = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+"""Operators that set memory aside and move nothing."""
+
+
+class Watch:
+    """While it is on: the operators that run, and the bytes of all storages alive."""
+
+    def __init__(self) -> None:
+        self.operators: list[Operator] = []
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self._seen: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._on = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._on.enter_context(_FusedOnMeta())
+        self._on.enter_context(_Operators(self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._on.close()
+
+    def restart(self) -> None:
+        """Forget the operators so far and begin a new peak; what lives goes on living."""
+        self.operators.clear()
+        self.peak_bytes = self.live_bytes
+
+    def hold(self, tensors: Iterable[torch.Tensor], *, beside: int = 0) -> None:
+        """Count what these tensors take as long as they live, and what is taken beside them for now."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            key = storage._cdata  # noqa: SLF001  the only identity a storage has
+            if key in self._seen:
+                continue
+            size = storage.nbytes()
+            self._seen[key] = weakref.ref(storage, self._on_death(key, size))
+            self.live_bytes += size
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes + beside)
+
+    def ordinary_answer(self) -> bool:
+        """What a model that looks at its data would see on ordinary data: all is well, nothing special occurs."""
+        question = self.operators[-1].name if self.operators else ""
+        if question not in ("all", "any"):
+            raise WorkloadError("the model's course depends on its data, so that a dry run can't follow it")
+        return question == "all"
+
+    def _on_death(self, key: int, size: int) -> Callable[[Any], None]:
+        def forget(_: Any) -> None:
+            self.live_bytes -= size
+            self._seen.pop(key, None)
+
+        return forget
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Hands each operator that would be a kernel to the watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.watch = watch
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is _aten._local_scalar_dense.default and args[0].is_meta:  # noqa: SLF001
+            return self.watch.ordinary_answer()
+        # Inference mode hands over composite operators whole: what they are made of is what runs.
+        if func._overloadpacket not in flop_registry and func is not torch.ops.prim.device.default:  # noqa: SLF001
+            with self:
+                parts = func.decompose(*args, **kwargs)
+                if parts is not NotImplemented:
+                    return parts
+        out = func(*args, **kwargs)
+        results = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        self.watch.hold(results, beside=workspace_bytes(func, args, results))
+        sources = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if not _moves_nothing(func, sources, results):
+            flops = _flops(func, args, kwargs, out)
+            self.watch.operators.append(_operator(func, sources, results, flops=flops))
+        return out
+
+
+class _FusedOnMeta(TorchFunctionMode):
+    """On `meta` torch has no fused attention and no grouped products; devices do, so the dry run has them too."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.scaled_dot_product_attention and args[0].is_meta:
+            return _attention(*args, **kwargs)
+        if func is _grouped_mm and args[0].is_meta:
+            return _grouped_product(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _grouped_product(rows: torch.Tensor, weights: torch.Tensor, **_: Any) -> torch.Tensor:
+    """A product of rows with several matrices, each row with one of them: here evenly spread over the matrices."""
+    most = min(len(rows), len(weights))
+    groups = next(count for count in range(most, 0, -1) if len(rows) % count == 0)
+    product = torch.bmm(rows.view(groups, -1, rows.shape[-1]), weights[:groups])
+    return product.view(len(rows), -1)
+
+
+def _attention(  # noqa: PLR0917  torch's own signature
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    fusible = dropout_p == 0.0 and query.shape[-1] == value.shape[-1]
+    if not fusible:
+        plain: torch.Tensor = torch._C._nn.scaled_dot_product_attention(  # noqa: SLF001  the function under the mode
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+        return plain
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        attn_mask = torch.empty(attn_mask.shape, dtype=query.dtype, device="meta")
+    fused: torch.Tensor = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  the operator torch picks on a CPU
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+    )[0]
+    return fused
+
+
+def _moves_nothing(func: Any, sources: list[torch.Tensor], results: list[torch.Tensor]) -> bool:
+    if func._overloadpacket.__name__ in _NO_KERNEL or not results:  # noqa: SLF001
+        return True
+    if func._schema.is_mutable:  # noqa: SLF001  an in-place operator returns its input and is no view
+        return False
+    known = {source.untyped_storage()._cdata for source in sources}  # noqa: SLF001
+    return all(result.untyped_storage()._cdata in known for result in results)  # noqa: SLF001
+
+
+def _operator(func: Any, sources: list[torch.Tensor], results: list[torch.Tensor], *, flops: float) -> Operator:
+    name = func._overloadpacket.__name__  # noqa: SLF001
+    gathers = name in _GATHERS
+    read = _gathered(name, sources, results) if gathers else sum(_nbytes(source) for source in sources)
+    numbers = [tensor.dtype for tensor in (*results, *sources) if tensor.dtype.is_floating_point]
+    dtype = numbers[0] if numbers else results[0].dtype
+    return Operator(
+        name=name,
+        dtype=str(dtype).removeprefix("torch."),
+        shapes=tuple(tuple(source.shape) for source in sources),
+        out_shapes=tuple(tuple(result.shape) for result in results),
+        flops=flops,
+        bytes_read=float(read),
+        bytes_written=float(sum(_nbytes(result) for result in results)),
+    )
+
+
+def _flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any) -> float:
+    """Multiplications and additions of products, convolutions and attention; all else is counted as bytes alone."""
+    packet = func._overloadpacket  # noqa: SLF001
+    if packet is _aten._scaled_dot_product_flash_attention_for_cpu:  # noqa: SLF001
+        return _attention_flops(*args[:3])
+    if packet is _aten._scaled_dot_product_flash_attention_for_cpu_backward:  # noqa: SLF001
+        # Five products instead of two: the scores are computed again.
+        return 2.5 * _attention_flops(*args[1:4])
+    if packet is _aten.convolution_backward:
+        # The formula that torch has for it overlooks groups: a depthwise convolution would cost hundreds of times more.
+        output_gradient, _, weight = args[:3]
+        one: float = 2.0 * output_gradient.numel() * weight[0].numel()
+        return one * sum(map(bool, args[10][:2]))
+    formula = flop_registry.get(packet)
+    return 0.0 if formula is None else float(formula(*args, **kwargs, out_val=out))
+
+
+def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> float:
+    batch, heads, positions, width = query.shape
+    return 2.0 * batch * heads * positions * key.shape[-2] * (width + value.shape[-1])
+
+
+def _gathered(name: str, sources: list[torch.Tensor], results: list[torch.Tensor]) -> float:
+    table, *indices = sources
+    numbers = float(sum(_nbytes(index) for index in indices))
+    if "embedding_bag" in name:
+        return numbers + indices[0].numel() * table.shape[-1] * table.element_size()
+    return numbers + _nbytes(results[0])
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    """Bytes behind a tensor; an expanded one has fewer than its shape says."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,0 +1,78 @@
+"""Descriptions kept on disk, found again by content: what was described, by which code, with which libraries."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
+
+_PLAIN = tuple(field.name for field in fields(Properties) if field.name != "operators")
+
+
+def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable[[], Properties]) -> Properties:
+    """The description of this spec of a model with this configuration, computed once per machine."""
+    path = _folder() / f"{_key(spec, config)}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or half written: compute it again
+        return from_json(json.loads(path.read_text()))
+    properties = describe()
+    with suppress(OSError):  # a read-only home costs time, nothing else
+        _write(path, json.dumps(to_json(properties)))
+    return properties
+
+
+def to_json(properties: Properties) -> dict[str, Any]:
+    """As JSON; each different operator is written once, since layers repeat them."""
+    known: dict[Operator, int] = {}
+    order = [known.setdefault(operator, len(known)) for operator in properties.operators]
+    plain = {name: getattr(properties, name) for name in _PLAIN}
+    return {**plain, "different": [asdict(operator) for operator in known], "order": order}
+
+
+def from_json(data: Mapping[str, Any]) -> Properties:
+    """Back from JSON."""
+    different = [
+        Operator(**{**one, "shapes": _shapes(one["shapes"]), "out_shapes": _shapes(one["out_shapes"])})
+        for one in data["different"]
+    ]
+    plain = {name: data[name] for name in _PLAIN}
+    return Properties(**plain, operators=tuple(different[number] for number in data["order"]))
+
+
+def _shapes(lists: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(shape) for shape in lists)
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "cotenant" / "properties"
+
+
+def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:
+    content = json.dumps([spec.model_dump(mode="json"), dict(config), _code()], sort_keys=True, default=list)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+@cache
+def _code() -> str:
+    """Identity of all that a description depends on besides the spec."""
+    digest = hashlib.sha256(f"{version('torch')} {version('transformers')}".encode())
+    here = Path(__file__)
+    for source in [here, *sorted((here.parent / "models").glob("*.py"))]:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: two processes may describe the same model at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
+        file.write(text)
+    Path(file.name).replace(path)
