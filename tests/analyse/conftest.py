@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from cotenant.records import TenantObservation
+
+# The same examples each time, and no failures because a busy machine was slow.
+settings.register_profile("analyse", deadline=None, derandomize=True)
+settings.load_profile("analyse")
 
 
 class SyntheticRun:

@@ -35,15 +35,9 @@ class QuantileEstimate:
     reason: str | None = None
     method: str = ORDER_STATISTICS
 
-    def to_json(self, scale: float = 1.0) -> dict[str, Any]:
-        """Plain data; values times ``scale``. ``needs_n`` and ``reason`` are there only if something is missing."""
-        row: dict[str, Any] = {
-            "est": None if self.est is None else self.est * scale,
-            "lo": None if self.lo is None else self.lo * scale,
-            "hi": None if self.hi is None else self.hi * scale,
-            "n": self.n,
-            "method": self.method,
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``needs_n`` and ``reason`` are there only if something is missing."""
+        row: dict[str, Any] = {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}
         if self.needs_n is not None:
             row["needs_n"] = self.needs_n
         if self.reason is not None:
@@ -83,8 +77,7 @@ def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
     lo = _last_rank(n, q, tail, below)
     hi = _last_rank(n, q, 1 - tail, below) + 1
     if lo < 1:
-        lo, hi = 1, _last_rank(n, q, level + below(1), below)
-        hi += below(hi) - below(1) < level
+        lo, hi = 1, _last_rank(n, q, level + below(1), below) + 1
     elif hi > n:
         lo, hi = _last_rank(n, q, below(n) - level, below), n
     return max(lo, 1), min(hi, n)

@@ -31,7 +31,7 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
         *_objectives(summary.tenants, label),
         *_rejected(summary.mixes, label),
         *_imprecise(summary, label, target),
-        *_advice(shared, summary, label),
+        *advice(summary),
     ]
     if any(mix.cell.simulated for mix in summary.mixes):
         lines.append("Simulated devices computed these numbers; nothing was measured on them.")
@@ -182,8 +182,10 @@ def _duration(seconds: float) -> str:
     return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _advice(shared: Sequence[MixSummary], summary: Summary, label: _Label) -> Iterable[str]:
-    """For each mix (and load, setting, device) the sharing to take, or none."""
+def advice(summary: Summary) -> Iterable[str]:
+    """What to do. For each mix (and load, setting, device) the sharing to take, or none."""
+    label = _Label(summary)
+    shared = [mix for mix in summary.mixes if not mix.cell.solo]
     groups: dict[Cell, list[tuple[Estimate, MixSummary]]] = {}
     for mix in shared:
         stp = mix.metrics["stp"]
