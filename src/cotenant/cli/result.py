@@ -1,8 +1,8 @@
 """How `run` and `show` print what came out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cotenant.cli.output import console, show
 
@@ -19,9 +19,10 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     from cotenant.report.heading import heading
     from cotenant.report.tables import sentence_list, summary_tables
     from cotenant.store.folder import RunFolder
+    from cotenant.study.asked import asked_interval
 
     manifests = [RunFolder.open(run).manifest for run in runs]
-    sentences = closing_sentences(summary, _target(manifests))
+    sentences = closing_sentences(summary, asked_interval(manifests))
     show(heading(manifests, summary), *summary_tables(summary), sentence_list(sentences))
 
 
@@ -34,15 +35,3 @@ def show_next(folder: Path) -> None:
     where = shlex.quote(str(folder))
     talk = Text(f"\nagain: cotenant show {where}\nmore:  cotenant sql {QUESTION} {where}", "dim")
     console(talk=True).print(talk, soft_wrap=True)
-
-
-def _target(manifests: Sequence[Mapping[str, Any]]) -> float | None:
-    """The precision that the study asked for, if it is one study."""
-    from cotenant.study.model import Study
-    from cotenant.study.tree import read
-
-    asked = {str(manifest.get("study", "")) for manifest in manifests}
-    if len(asked) != 1 or not (text := asked.pop()):
-        return None
-    until = Study.model_validate(read(text).data).until
-    return until.interval if until else None
