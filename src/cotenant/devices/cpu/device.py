@@ -7,7 +7,7 @@ from typing import Any
 from cotenant.devices.cpu import cgroup, controls, machine
 from cotenant.devices.cpu.checkup import checkup
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, parse_cores, physical_cores, usable_cores
-from cotenant.devices.cpu.roofline import roofline
+from cotenant.devices.cpu.roofline import remembered, roofline
 from cotenant.devices.cpu.seat import CpuSeat
 from cotenant.devices.cpu.sensors import open_probes
 from cotenant.devices.cpu.sharing import CpuArrangement, SeatOptions, arrange, sharing_modes
@@ -73,6 +73,10 @@ class CpuDevice:
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak FLOP/s by dtype and memory bandwidth of all the device's cores, measured once and remembered."""
         return roofline(self._tree, self.cores, refresh=refresh)
+
+    def remembered_roofline(self) -> Roofline | None:
+        """Peak rates if they were measured before; nothing is measured."""
+        return remembered(self._tree, self.cores)
 
     def checkup(self) -> tuple[Finding, ...]:
         """Is this machine ready to be measured?"""

@@ -52,6 +52,11 @@ def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
     return measured
 
 
+def remembered(tree: Tree, cores: Cores) -> Roofline | None:
+    """The result of an earlier measurement, if there is one; nothing is measured."""
+    return _recall(cache_path(tree, cores))
+
+
 def cache_path(tree: Tree, cores: Cores) -> Path:
     """Where the result for this machine, these cores and this torch is kept."""
     key = json.dumps(
