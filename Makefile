@@ -7,7 +7,8 @@ READY  := $(VENV)/.ready
 .PHONY: demo test check bench docs clean
 
 demo: $(READY)            ## measure what happens when three small models share this machine
-	$(BIN)/cotenant run quick
+	@# 2 means "measured, but this machine was too busy to trust it", which the text says; it is no failure of the demo.
+	$(BIN)/cotenant run quick || [ $$? -eq 2 ]
 
 test: check               ## the checks, then every test
 	$(BIN)/pytest

@@ -99,14 +99,13 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
-    from cotenant.study.files import study_from
-    from cotenant.study.tree import read
+    from cotenant.study.files import study_from_text
 
     folder = RunFolder.open(path)
     text = folder.manifest.get("study")
     if not isinstance(text, str):
         raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
-    study = study_from(read(text).data)
+    study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
