@@ -128,6 +128,7 @@ def _carry_out(
     plan: "Plan", device: "Device", *, folder: "RunFolder | None", out: Path, listener: Listener
 ) -> tuple[str, Path]:
     from cotenant.measure import provenance
+    from cotenant.measure.calibration import FIRST_NUMBER
     from cotenant.measure.live import LiveBench
     from cotenant.measure.locking import device_lock
     from cotenant.measure.properties import Known
@@ -142,7 +143,7 @@ def _carry_out(
         stack.enter_context(device_lock(device.lock_keys(), run=str(path)))
         resumed = folder is not None
         if folder is None:
-            folder = RunFolder.create(path, _manifest(plan, device))
+            folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
         folder.resume()
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
@@ -158,7 +159,7 @@ def _carry_out(
                 budget_s=study.budget_s,
                 target=study.until.interval if study.until else None,
                 resumed=resumed,
-                done_trials=len(folder.committed()),
+                done_trials=sum(number < FIRST_NUMBER for number in folder.committed()),
             )
         )
         bench = LiveBench(
