@@ -9,6 +9,7 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from cotenant.devices.protocol import Seat
@@ -21,6 +22,8 @@ from cotenant.workloads.protocol import Stage
 ERRORS_IN_A_ROW = 20
 """A tenant that fails this often without a single success is broken: going on would only heat the room."""
 WARM_UP_ERRORS_IN_A_ROW = 3
+CLOCK_NOISE_NS = 200
+"""Times that differ by less can't be told apart."""
 NAP_NS = 2_000_000
 """While waiting for others to finish, look this often."""
 
@@ -173,7 +176,7 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
     calls = flatten(stages)
     times: list[int] = []
     begin = time.monotonic_ns()
-    settled, failed_in_a_row = False, 0
+    settled, failed_in_a_row, look_at = False, 0, 3
     while True:
         start = time.monotonic_ns()
         try:
@@ -190,10 +193,11 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
         end = time.monotonic_ns()
         times.append(end - start)
         spent = (end - begin) / 1e9
-        if spent >= at_least_s and len(times) >= 3 and (len(times) % 8 == 0 or spent > at_most_s / 2):
-            third = max(len(times) // 3, 1)
-            middle, last = sorted(times[-2 * third : -third]), sorted(times[-third:])
-            settled = abs(middle[len(middle) // 2] / max(last[len(last) // 2], 1) - 1) < 0.05
+        if spent >= at_least_s and len(times) >= look_at:
+            look_at = len(times) + max(len(times) // 8, 1)  # looking sorts: not after each of a million short requests
+            third = len(times) // 3
+            middle, last = median(times[-2 * third : -third]), median(times[-third:])
+            settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
         if settled or spent >= at_most_s:
             last_third = times[-max(len(times) // 3, 1) :]
             return len(times), sum(last_third) / len(last_third) / 1e9, settled
