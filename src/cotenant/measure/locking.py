@@ -12,8 +12,6 @@ from pathlib import Path
 from cotenant.errors import DeviceBusy
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_WAYS = (os.O_RDWR | os.O_CREAT, os.O_RDWR, os.O_RDONLY)
-"""A lock file of another user can be locked as well, but perhaps not be written, nor opened as if to make it."""
 
 
 @contextlib.contextmanager
@@ -68,10 +66,14 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
 
 
 def _opened(name: str, folder: int) -> int:
-    for way in _WAYS[:-1]:
-        with contextlib.suppress(PermissionError):
-            return _regular(os.open(name, way | _FLAGS, 0o666, dir_fd=folder))
-    return _regular(os.open(name, _WAYS[-1] | _FLAGS, dir_fd=folder))
+    try:
+        return _regular(os.open(name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666, dir_fd=folder))
+    except PermissionError:
+        # Another user's file can be locked as well, though perhaps not written, nor opened as if to make it.
+        for way in (os.O_RDWR, os.O_RDONLY):
+            with contextlib.suppress(OSError):
+                return _regular(os.open(name, way | _FLAGS, dir_fd=folder))
+        raise
 
 
 def _regular(fd: int) -> int:
