@@ -9,6 +9,7 @@ CotenantError
 ├── DoesNotFit          a mix needs more memory than the device has
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
 ├── QueryError          a question to the records is wrong
+├── DataError           measured data to validate against is absent, unknown or damaged
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 """
 
@@ -56,6 +57,10 @@ class RunFolderError(CotenantError):
 
 class QueryError(CotenantError):
     """A question to the records is wrong."""
+
+
+class DataError(CotenantError):
+    """Measured data to validate against is absent, unknown or damaged."""
 
 
 class TenantFailed(CotenantError):

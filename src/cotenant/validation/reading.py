@@ -1,0 +1,55 @@
+"""Measured data from the folder that the user names, read with the columns needed or refused in a sentence."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import DataError
+
+HINT = "give --data the folder that holds the measured data; its README lists the files"
+
+
+def read_table(data: Path, file: str, columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file below ``data``, each with at least the named columns, as text without outer blanks."""
+    try:
+        with _path(data, file).open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, skipinitialspace=True)
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                raise DataError(f"{file} has no column {', '.join(map(repr, missing))}.", hint=HINT)
+            rows = [{column: (row[column] or "").strip() for column in columns} for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise DataError(f"{file} can't be read: {problem}.", hint=HINT) from problem
+    if not rows:
+        raise DataError(f"{file} holds no rows.", hint=HINT)
+    return rows
+
+
+def read_json(data: Path, file: str) -> Any:
+    """A JSON file below ``data``."""
+    try:
+        return json.loads(_path(data, file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise DataError(f"{file} can't be read: {problem}.", hint=HINT) from problem
+
+
+def number(text: str, file: str, column: str) -> float:
+    """A cell as a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise DataError(f"{file} has {text!r} where column {column!r} should hold a number.", hint=HINT)
+    return value
+
+
+def _path(data: Path, file: str) -> Path:
+    if not data.is_dir():
+        raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)
+    path = data / file
+    if not path.is_file():
+        raise DataError(f"There is no {file} in {str(data)!r}.", hint=HINT)
+    return path

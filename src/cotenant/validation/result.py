@@ -1,0 +1,106 @@
+"""What a validation gives: rows of simulated beside measured, and error measures with baselines and targets.
+
+Constants of the simulation are fitted on a documented part of each data set; rows of the other part carry
+``held_out=True``, and every measure is taken over those alone.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured value, and what the simulation and the baselines say it is."""
+
+    case: str
+    """What was measured, for a person: ``resnet50, batch 8, 3 processes, 4g``."""
+    measured: float
+    simulated: float
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    """By the baseline's name: ``no interference``, ``constant``, ``plain roofline``, ..."""
+    held_out: bool = True
+    """False: a constant of the simulation was fitted with the help of this row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The range in which a measure should lie."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def reached_by(self, value: float) -> bool:
+        """True within the range; a NaN reaches nothing."""
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One figure that says how good the simulation is, over held-out rows."""
+
+    name: str
+    """``mean abs. error of slowdown``."""
+    value: float
+    unit: str
+    """``%`` (the value is then in per cent), a physical unit, or empty for a plain number."""
+    n: int
+    """Held-out rows behind it."""
+    target: Target | None = None
+    measured: float | None = None
+    """The same figure in the measured data, where it describes a population and isn't an error."""
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    """The same measure for each trivial baseline."""
+    fitted: float | None = None
+    """The same measure on the rows that were used for fitting: much better than ``value`` means over-fitting."""
+
+    @property
+    def reached(self) -> bool | None:
+        """None where there is no target."""
+        return None if self.target is None else self.target.reached_by(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One question to one data set."""
+
+    data_set: str
+    """The module's name: ``longhorn``."""
+    what: str
+    """One clause: ``2-5 processes under MPS on a whole GPU and inside MIG slices, solos given``."""
+    source: str
+    """Whose data, which GPU, licence: the citation."""
+    split: str
+    """One sentence: what was fitted on which part, and what is held out."""
+    quantity: str
+    """What the rows hold: ``slowdown``, ``time``."""
+    unit: str
+    rows: tuple[Row, ...]
+    measures: tuple[Measure, ...]
+    notes: tuple[str, ...] = ()
+    """One sentence each: what the data can't tell, what was left out and why."""
+
+    @property
+    def n(self) -> int:
+        """All rows."""
+        return len(self.rows)
+
+    @property
+    def n_held_out(self) -> int:
+        """Rows that no constant was fitted on."""
+        return sum(row.held_out for row in self.rows)
+
+    @property
+    def missed(self) -> tuple[Measure, ...]:
+        """The measures that have a target and don't reach it."""
+        return tuple(measure for measure in self.measures if measure.reached is False)
+
+
+def held_out(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows that no constant was fitted on."""
+    return tuple(row for row in rows if row.held_out)
+
+
+def fitted_on(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows that constants were fitted on."""
+    return tuple(row for row in rows if not row.held_out)
