@@ -176,7 +176,7 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
     calls = flatten(stages)
     times: list[int] = []
     begin = time.monotonic_ns()
-    settled, failed_in_a_row, look_at = False, 0, 3
+    settled, failed_in_a_row, look_at = False, 0, 0
     while True:
         start = time.monotonic_ns()
         try:
@@ -193,7 +193,8 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
         end = time.monotonic_ns()
         times.append(end - start)
         spent = (end - begin) / 1e9
-        if spent >= at_least_s and len(times) >= look_at:
+        enough = 8 if spent < at_most_s / 2 else 3
+        if spent >= at_least_s and len(times) >= max(enough, look_at):
             look_at = len(times) + max(len(times) // 8, 1)  # looking sorts: not after each of a million short requests
             third = len(times) // 3
             middle, last = median(times[-2 * third : -third]), median(times[-third:])
