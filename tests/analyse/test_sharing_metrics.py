@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.stats import gmean
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +46,9 @@ def test_blocks_are_the_replicates_and_bounds_cut_the_interval():
     rng = np.random.default_rng(0)
     blocks = [0.6 + rng.normal(0, 0.01, 2) for _ in range(5)]
     assert metrics.over_blocks("stp", blocks).n == 5
-    assert metrics.over_blocks("stp", blocks).est == pytest.approx(np.mean([b.sum() for b in blocks]))
+    assert metrics.over_blocks("stp", blocks).est == pytest.approx(gmean([b.sum() for b in blocks]))
+    few = metrics.over_blocks("stp", [[0.1, 0.2], [2.0, 3.0]])
+    assert 0 < few.lo < few.est < few.hi  # however few the blocks, work is never negative
     assert metrics.over_blocks("fairness", blocks).hi <= 1
 
 

@@ -30,7 +30,7 @@ def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
     """The mean of independent replicates and its interval.
 
     Assumes replicates are independent and alike; where Student's t is used also that their mean is roughly normal
-    (with few, strongly one-sided replicates the true coverage sinks to about 92 %).
+    (with few, strongly one-sided replicates the true coverage sinks, to 83 % in the worst simulated case).
     """
     data = _finite(values)
     n = data.size
@@ -55,6 +55,19 @@ def ratio_interval(log_ratios: Numbers, level: float = 0.95) -> Estimate:
     logs = mean_interval(log_ratios, level)
     lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
     return Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios")
+
+
+def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
+    """A typical value of something that can't be negative (a rate, a time, a sum of progress), and its interval.
+
+    The geometric mean, so that the interval can't reach below zero however few replicates there are. A zero among
+    the values has no logarithm: then it is the plain mean.
+    """
+    data = _finite(values)
+    if np.any(data <= 0):
+        return mean_interval(data, level)
+    typical = ratio_interval(np.log(data), level)
+    return Estimate(typical.est, typical.lo, typical.hi, typical.n, typical.method.replace("log ratios", "logarithms"))
 
 
 def hierarchical_interval(groups: Sequence[Numbers], level: float = 0.95) -> Estimate:

@@ -1,6 +1,7 @@
 """What a run found, in sentences a person can act on."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -14,22 +15,24 @@ WORTH_SAYING = 0.10
 """An interval around 1 that is wider than this says nothing about being as fast as alone."""
 
 MOST_BLOCKS = 100_000
+SENSIBLE_BLOCKS = 500
+"""Beyond that the advice is not patience."""
+MOST_SLOWDOWNS = 12
+"""More sentences than that nobody reads."""
 
 
 def closing_sentences(summary: Summary, target: float | None = None) -> list[str]:
-    """Slowdowns, then what sharing gains, then what stays open, then what to do.
+    """Slowdowns under the best sharing of each mix, then objectives, then what stays open, then what to do.
 
-    ``target`` is the relative half-width of slowdowns that the study asked for; without one only quantiles and
-    single blocks count as not precise enough.
+    The tables hold every number; these are the few sentences to take away. ``target`` is the relative half-width of
+    slowdowns that the study asked for; without one only quantiles and single blocks count as not precise enough.
     """
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
-    mix_of = {mix.cell: mix for mix in shared}
     lines = [
-        *(_slowdown(tenant, mix_of[tenant.cell], label) for tenant in summary.tenants if not tenant.cell.solo),
-        *(_work(mix, label) for mix in shared),
+        *_slowdowns(summary, shared, label),
         *_objectives(summary.tenants, label),
-        *_rejected(summary.mixes, label),
+        *_rejected(summary.mixes),
         *_imprecise(summary, label, target),
         *advice(summary),
     ]
@@ -51,8 +54,35 @@ class _Label:
         words = [cell.sharing, *(str(getattr(cell, name)) for name, several in self._several.items() if several)]
         return f"({', '.join(words)})"
 
+    def apart_from_sharing(self, cell: Cell) -> str:
+        words = [str(getattr(cell, name)) for name, several in self._several.items() if several]
+        return f" ({', '.join(words)})" if words else ""
+
     def __call__(self, cell: Cell) -> str:
         return f"{cell.mix} {self.conditions(cell)}"
+
+
+def _slowdowns(summary: Summary, shared: Sequence[MixSummary], label: _Label) -> Iterable[str]:
+    """Of each mix under its best sharing; of many, the worst."""
+    mix_of = {mix.cell: mix for mix in shared}
+    best = {options[0].cell for options in _options(shared)}
+    told = [tenant for tenant in summary.tenants if tenant.cell in best]
+    if len(told) > MOST_SLOWDOWNS:
+        told = sorted(told, key=lambda tenant: -_size(tenant.slowdown))[:MOST_SLOWDOWNS]
+        yield f"The {MOST_SLOWDOWNS} largest slowdowns, each mix under its best sharing:"
+    yield from (_slowdown(tenant, mix_of[tenant.cell], label) for tenant in told)
+
+
+def _options(shared: Sequence[MixSummary]) -> list[list[MixSummary]]:
+    """The sharings of each mix (at each load, setting and device), the one that does the most work first."""
+    groups: dict[Cell, list[MixSummary]] = {}
+    for mix in shared:
+        groups.setdefault(replace(mix.cell, sharing=""), []).append(mix)
+    return [sorted(group, key=lambda mix: -_size(mix.metrics["stp"])) for group in groups.values()]
+
+
+def _size(number: Number) -> float:
+    return number.est if isinstance(number, Estimate) else 0.0
 
 
 def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
@@ -96,19 +126,6 @@ def _percent(share: float) -> str:
     return f"{share * 100:.1f} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 
-def _work(mix: MixSummary, label: _Label) -> str:
-    stp = mix.metrics["stp"]
-    if not isinstance(stp, Estimate):
-        return f"{label(mix.cell)}: no comparison with taking turns: {stp.reason}."
-    what = f"{mix.cell.mix}: sharing by {label.conditions(mix.cell)[1:-1]} gives"
-    turns = f"the {_goods(mix.cell)} of taking turns"
-    if stp.lo is None or stp.hi is None:
-        return f"{what} {stp.est:.2f}x {turns}, from one block, so without an interval."
-    if stp.lo <= 1 <= stp.hi:
-        return f"{what} about {turns}: {stp.est:.2f}x {_ends(stp)}."
-    return f"{what} {stp.est:.2f}x {turns} {_ends(stp)}."
-
-
 def _goods(cell: Cell) -> str:
     """What STP sums up: under an open load the work is given, and sharing decides how fast it gets done."""
     return "work" if cell.load.startswith("closed") else "progress"
@@ -125,15 +142,17 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
         )
 
 
-def _rejected(mixes: Iterable[MixSummary], label: _Label) -> Iterable[str]:
+def _rejected(mixes: Sequence[MixSummary]) -> Iterable[str]:
+    verdicts: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
     for mix in mixes:
-        bad = sum(count for verdict, count in mix.trials_by_verdict.items() if verdict != "valid")
-        if not bad:
-            continue
-        total = sum(mix.trials_by_verdict.values())
-        checks = ", ".join(sorted(mix.failed_checks)) or "no check named"
-        used = " none could be used" if mix.verdict == "invalid" else " the others and the unstable ones were used"
-        yield f"{label(mix.cell)}: {bad} of {total} trials were not valid ({checks});{used}."
+        verdicts.update(mix.trials_by_verdict)
+        checks.update(mix.failed_checks)
+    bad = verdicts["unstable"] + verdicts["invalid"]
+    if bad:
+        named = ", ".join(f"{check} {count}" for check, count in checks.most_common()) or "no check named"
+        used = f"the {verdicts['invalid']} invalid ones were left out" if verdicts["invalid"] else "they were used"
+        yield f"{bad} of {verdicts.total()} trials were not valid ({named}); {used}."
 
 
 def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterable[str]:
@@ -148,7 +167,7 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         asked = "have no interval yet" if target is None else f"are not yet known to +-{_percent(target)}"
         yield (
             f"{len(wide)} of {sum(not one.cell.solo for one in summary.tenants)} slowdowns {asked}; the neediest, "
-            f"{tenant.tenant} in {label(tenant.cell)}, wants about {more} more blocks ({_duration(seconds)})."
+            f"{tenant.tenant} in {label(tenant.cell)}, {_wish(more, seconds)}."
         )
     short = [(seconds, name, one) for one in summary.tenants for name, seconds in one.needs_seconds.items()]
     if short:
@@ -158,6 +177,12 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
             f"{len(short)} latency quantiles want more requests; the neediest, {name} of {tenant.tenant} in "
             f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {_duration(seconds)} longer."
         )
+
+
+def _wish(more: int, seconds: float) -> str:
+    if more > SENSIBLE_BLOCKS:
+        return "scatters too much for more blocks to help: find what disturbs it"
+    return f"wants about {more} more block{'s'[: more > 1]} ({_duration(seconds)})"
 
 
 def _more_blocks(number: Number, target: float | None) -> int:
@@ -183,19 +208,21 @@ def _duration(seconds: float) -> str:
 
 
 def advice(summary: Summary) -> Iterable[str]:
-    """What to do. For each mix (and load, setting, device) the sharing to take, or none."""
+    """What to do. For each mix (and load, setting, device) the sharing to take; those that gain nothing together."""
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
-    groups: dict[Cell, list[tuple[Estimate, MixSummary]]] = {}
-    for mix in shared:
-        stp = mix.metrics["stp"]
-        if isinstance(stp, Estimate):
-            groups.setdefault(replace(mix.cell, sharing=""), []).append((stp, mix))
-    if shared and not groups:
+    judged = [group for group in _options(shared) if isinstance(group[0].metrics["stp"], Estimate)]
+    if shared and not judged:
         yield "No mix can be judged: look at the failed checks above, then run again."
-    for options in groups.values():
-        ranked = sorted(options, key=lambda option: -option[0].est)
-        yield _choice(ranked, _missed(ranked[0][1], summary), label)
+    together: dict[str, list[str]] = {}
+    for group in judged:
+        mix = group[0]
+        verdict = _choice(group, _missed(mix, summary), label)
+        if verdict in _SHORT:
+            together.setdefault(verdict, []).append(f"{mix.cell.mix}{label.apart_from_sharing(mix.cell)}")
+        else:
+            yield verdict
+    yield from (verdict.format(", ".join(mixes)) for verdict, mixes in together.items())
 
 
 def _missed(mix: MixSummary, summary: Summary) -> list[str]:
@@ -206,17 +233,29 @@ def _missed(mix: MixSummary, summary: Summary) -> list[str]:
     return [one.tenant for one in missing if one.cell == mix.cell and (here, one.of) not in alone]
 
 
-def _choice(ranked: Sequence[tuple[Estimate, MixSummary]], missed: Sequence[str], label: _Label) -> str:
-    best, mix = ranked[0]
-    name = label(mix.cell)
+_ONE_BLOCK = "Run more blocks before deciding on {}: one block has no interval."
+_COSTS = "Don't share {}: even the best way does less than taking turns."
+_NO_GAIN = "Sharing {} gains nothing that these blocks can show: take turns, or run more blocks."
+_SHORT = (_ONE_BLOCK, _COSTS, _NO_GAIN)
+"""Said once for all mixes that they hold for."""
+
+
+def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) -> str:
+    mix, best = ranked[0], ranked[0].metrics["stp"]
+    assert isinstance(best, Estimate)
     if best.lo is None or best.hi is None:
-        return f"Run more blocks before deciding on {mix.cell.mix}: one block has no interval."
+        return _ONE_BLOCK
     if best.hi < 1:
-        return f"Don't share {mix.cell.mix}: even {label.conditions(mix.cell)} does less than taking turns."
+        return _COSTS
     if best.lo <= 1:
-        return f"Sharing {mix.cell.mix} gains nothing that these blocks can show: take turns, or run more blocks."
+        return _NO_GAIN
+    name = label(mix.cell)
     if missed:
         return f"Sharing {name} does more than taking turns, but {' and '.join(missed)} would miss the objective."
-    rivals = [other.cell.sharing for stp, other in ranked[1:] if stp.hi is not None and stp.hi >= best.lo]
+    rivals = [
+        other.cell.sharing
+        for other in ranked[1:]
+        if isinstance(stp := other.metrics["stp"], Estimate) and stp.hi is not None and stp.hi >= best.lo
+    ]
     tied = f"; {' and '.join(rivals)} can't be told apart from it" if rivals else ""
-    return f"Share {name}: {best.est:.2f}x the {_goods(mix.cell)} of taking turns{tied}."
+    return f"Share {name}: {best.est:.2f}x {_ends(best)} the {_goods(mix.cell)} of taking turns{tied}."

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.intervals import Floats, Numbers, mean_interval
+from cotenant.analyse.intervals import Floats, Numbers, positive_interval
 
 
 def normalised_progress(solo_time: Numbers, shared_time: Numbers) -> Floats:
@@ -66,7 +66,7 @@ def over_blocks(metric: str, progress_by_block: Sequence[Numbers]) -> Estimate:
     Assumes blocks are independent; tenants within a block need not be.
     """
     value_of, most = METRICS[metric]
-    estimate = mean_interval([value_of(progress) for progress in progress_by_block])
+    estimate = positive_interval([value_of(progress) for progress in progress_by_block])
     if most is None or estimate.lo is None or estimate.hi is None:
         return estimate
     return Estimate(estimate.est, max(estimate.lo, 0.0), min(estimate.hi, most), estimate.n, estimate.method)

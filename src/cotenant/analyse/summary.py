@@ -10,7 +10,7 @@ import numpy as np
 
 from cotenant.analyse.cells import Cell, by_block, counts, usable
 from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.intervals import mean_interval, ratio_interval
+from cotenant.analyse.intervals import mean_interval, positive_interval, ratio_interval
 from cotenant.analyse.missing import Missing, Number
 from cotenant.analyse.plain import plain
 from cotenant.analyse.quantiles import QuantileEstimate, latency_quantiles
@@ -244,11 +244,11 @@ def _tenant(
 def _mean(
     used: Sequence[TenantObservation], value_of: Callable[[TenantObservation], float | None], absent: str = "no request"
 ) -> Number:
-    """Mean over blocks, each block one replicate."""
+    """Typical value over blocks, each block one replicate."""
     if not used:
         return Missing(NO_TRIAL)
     values = [(seen.block, value) for seen in used if (value := value_of(seen)) is not None and isfinite(value)]
-    return mean_interval(by_block(values)) if values else Missing(absent)
+    return positive_interval(by_block(values)) if values else Missing(absent)
 
 
 def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos) -> Number:
