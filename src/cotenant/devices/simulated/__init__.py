@@ -1,0 +1,1 @@
+"""GPUs that aren't here: real models as kernels, GPUs as data, time as arithmetic. Everything is labelled simulated."""

@@ -1,0 +1,110 @@
+"""GPUs by name, or from the user's own YAML file."""
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from cotenant.devices.simulated.catalogue.spec import GpuSpec
+from cotenant.errors import DeviceError
+
+_FOLDER = Path(__file__).parent / "gpus"
+_SUFFIXES = (".yaml", ".yml")
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Every GPU of the catalogue."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+
+def find_gpu(name: str) -> GpuSpec:
+    """The GPU of that name, or the one that the YAML file at that path describes.
+
+    Args:
+        name: A name of the catalogue such as `a100-sxm4-40gb`, or a path that ends in `.yaml`. A leading `sim:` is
+            ignored.
+
+    Raises:
+        DeviceError: There is no such GPU, or the file doesn't describe one.
+    """
+    wanted = name.strip().removeprefix("sim:")
+    if wanted.lower().endswith(_SUFFIXES):
+        return _from_file(Path(wanted).expanduser())
+    if wanted.lower() in gpu_names():
+        return _from_catalogue(wanted.lower())
+    close = difflib.get_close_matches(wanted.lower(), gpu_names(), n=3, cutoff=0.4)
+    meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(gpu_names())}"
+    raise DeviceError(f"there is no simulated GPU {wanted!r}", hint=f"{meant} Your own: sim:/path/to/gpu.yaml")
+
+
+@cache
+def _from_catalogue(name: str) -> GpuSpec:
+    return GpuSpec.model_validate(_merged(_read(_FOLDER / f"{name}.yaml"), _FOLDER / f"{name}.yaml"))
+
+
+def _from_file(path: Path) -> GpuSpec:
+    data = _merged({"name": _name_of(path), **_read(path)}, path)
+    try:
+        return GpuSpec.model_validate(data)
+    except ValidationError as error:
+        problems = [_sentence(one) for one in error.errors()]
+        raise DeviceError(
+            f"{path} does not describe a GPU: {'; '.join(problems)}",
+            hint="start from one that is known with `like: a100-sxm4-40gb` and state only what differs",
+        ) from None
+
+
+def _name_of(path: Path) -> str:
+    return "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in path.stem.lower()).strip("-")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DeviceError(f"can't read {path}: {error.strerror}", hint="check the path after sim:") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise DeviceError(f"{path}{where} is not YAML") from None
+    if not isinstance(data, dict):
+        raise DeviceError(f"{path} does not describe a GPU: expected keys and values such as `sms: 108`")
+    return data
+
+
+def _merged(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What the file says, on top of the GPU that it says it is like."""
+    like = data.pop("like", None)
+    if like is None:
+        return data
+    if not isinstance(like, str) or like not in gpu_names():
+        close = difflib.get_close_matches(str(like), gpu_names(), n=3, cutoff=0.4)
+        raise DeviceError(
+            f"{path}: `like: {like}` names no GPU of the catalogue",
+            hint=f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(gpu_names())}",
+        )
+    base = _from_catalogue(like).model_dump()
+    return _on_top(base, data)
+
+
+def _on_top(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        under = merged.get(key)
+        nested = isinstance(under, Mapping) and isinstance(value, Mapping) and key != "profiles"
+        merged[key] = _on_top(under, value) if nested and isinstance(under, Mapping) else value
+    return merged
+
+
+def _sentence(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"`{place}` is missing"
+    if error["type"] == "extra_forbidden":
+        return f"`{place}` is not a known key"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"`{place}`: {message[0].lower()}{message[1:]}" if place else message
