@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from scipy.stats import gmean
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import gmean
 
 from cotenant.analyse import sharing_metrics as metrics
 
