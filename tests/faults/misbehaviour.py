@@ -1,0 +1,182 @@
+"""Tenants that misbehave, each in one way. Copied into the folder in which the tests' tenants run."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+Request = Callable[[], None]
+WARM = 5
+"""The warm-up of these tests serves one request, so that a fault that comes here comes in a trial."""
+
+
+def _from_request(number: int, fault: Request) -> Request:
+    served = 0
+
+    def request() -> None:
+        nonlocal served
+        served += 1
+        time.sleep(0.0005)
+        if served >= number:
+            fault()
+
+    return request
+
+
+def hangs(params: Mapping[str, Any]) -> Request:
+    """Blocks for ever once a trial is on."""
+    return _from_request(WARM, threading.Event().wait if params.get("politely") else signal.pause)
+
+
+def raises(params: Mapping[str, Any]) -> Request:
+    """Raises at one request, or at all from there on."""
+    left = params.get("times", 10**9)
+
+    def fault() -> None:
+        nonlocal left
+        if left > 0:
+            left -= 1
+            raise ValueError("no answer\nto this request")
+
+    return _from_request(params.get("at", WARM), fault)
+
+
+def raises_when_built() -> Request:
+    """Can't be built."""
+    raise KeyError("width")
+
+
+def lacks_memory_when_built() -> Request:
+    """Needs more memory than there is, at once."""
+    _limit_memory()
+    hoard = bytearray(1 << 40)
+    return hoard.clear
+
+
+def lacks_memory(params: Mapping[str, Any]) -> Request:
+    """Needs more and more memory."""
+    kept: list[bytearray] = []
+
+    def fault() -> None:
+        if "says" in params:
+            raise RuntimeError(params["says"])
+        _limit_memory()
+        while True:
+            kept.append(bytearray(16 << 20))
+
+    return _from_request(WARM, fault)
+
+
+def _limit_memory() -> None:
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + (64 << 20),) * 2)
+
+
+def aborts() -> Request:
+    """Ends as C++ does when memory runs out."""
+
+    def fault() -> None:
+        os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
+        os.abort()
+
+    return _from_request(WARM, fault)
+
+
+def prints() -> Request:
+    """Says much, little of it text, and closes its mouth."""
+    rubbish = bytes(range(256)) * 4096
+
+    def fault() -> None:
+        for fd in (1, 2):
+            os.write(fd, rubbish)
+        sys.stdout.write("\x1b[2J[red]\n")
+        sys.stdout.close()
+        sys.stdout = sys.__stdout__ = open(os.devnull, "w")  # noqa: PTH123, SIM115 (a stream that stays open)
+
+    return _from_request(WARM, fault)
+
+
+def writes_everywhere() -> Request:
+    """Writes rubbish to every file descriptor there is, and tries to cut each short."""
+
+    def fault() -> None:
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (numbers are wanted)
+            for harm in (lambda fd: os.ftruncate(fd, 0), lambda fd: os.pwrite(fd, b"\xff" * 8192, 0), _write_line):
+                try:
+                    harm(int(name))
+                except OSError:
+                    continue
+
+    return _from_request(WARM, fault)
+
+
+def _write_line(fd: int) -> None:
+    os.set_blocking(fd, False)
+    os.write(fd, b'{"kind": "result", "seats": "all"}\n')
+
+
+def leaves(params: Mapping[str, Any]) -> Request:
+    """Ends its own process."""
+    ways: dict[str, Request] = {
+        "os._exit": lambda: os._exit(3),
+        "sys.exit": lambda: sys.exit(3),
+        "interrupt": lambda: (_ for _ in ()).throw(KeyboardInterrupt),
+        "signal": lambda: os.kill(os.getpid(), params.get("signal", signal.SIGKILL)),
+    }
+    return _from_request(WARM, ways[params["by"]])
+
+
+def has_children() -> Request:
+    """Starts processes that want to outlive it: in its session, in their own, and by forking; then it is killed."""
+    for new_session in (False, True):
+        subprocess.Popen(["sleep", "1000"], start_new_session=new_session)
+    _fork_a_sleeper()
+    return _from_request(WARM, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def has_a_child() -> Request:
+    """Serves well, but starts a process that would outlive it."""
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    return lambda: time.sleep(0.002)
+
+
+def _fork_a_sleeper() -> None:
+    if os.fork() == 0:
+        time.sleep(1000)
+        os._exit(0)
+
+
+def forks() -> Request:
+    """Forks in a request, and lets both processes go on as if nothing had happened."""
+    parent = os.getpid()
+    forked = False
+
+    def fault() -> None:
+        nonlocal forked
+        if not forked and os.getpid() == parent:
+            forked = True
+            os.fork()
+
+    return _from_request(WARM, fault)
+
+
+def is_deaf() -> Request:
+    """Ignores every signal that can be ignored, then hangs."""
+
+    def fault() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        threading.Event().wait()
+
+    return _from_request(WARM, fault)
+
+
+def moves() -> Request:
+    """Goes to cores that it was not given."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    return lambda: time.sleep(0.001)

@@ -1,0 +1,50 @@
+"""`cotenant` that kills itself: argument 1 says when, the rest is the command line.
+
+`step:N` dies at the Nth of the calls by which a run touches the disk or its tenants, `after:S` dies after S seconds
+in whatever it is doing, `never` does not.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+STEPS = ((os, "fsync"), (os, "mkdir"), (os, "rename"), (os, "replace"), (os, "killpg"), (subprocess, "Popen"))
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(when: str) -> None:
+    kind, _, amount = when.partition(":")
+    if kind == "after":
+        timer = threading.Timer(float(amount), die)
+        timer.daemon = True
+        timer.start()
+    elif kind == "step":
+        left = int(amount)
+
+        def deadly(call: Callable[..., Any]) -> Callable[..., Any]:
+            def wrapped(*args: Any, **kwargs: Any) -> Any:
+                nonlocal left
+                left -= 1
+                if left == 0:
+                    die()
+                return call(*args, **kwargs)
+
+            return wrapped
+
+        for module, name in STEPS:
+            setattr(module, name, deadly(getattr(module, name)))
+
+
+if __name__ == "__main__":
+    from cotenant.cli.main import main
+    from cotenant.measure import live  # noqa: F401 - the imports of a run are not what is tested
+
+    arm(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))

@@ -1,0 +1,118 @@
+"""A folder that is no run, a broken one, or one from the future: each verb says so in one sentence."""
+
+import json
+
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.store.folder import RunFolder
+
+VERBS = {
+    "show": ["show"],
+    "show --json": ["show", "--json"],
+    "sql": ["sql", "select 1"],
+    "export": ["export", "trials"],
+    "run --resume": ["run", "--resume"],
+}
+STUDY = "name: s\ntenants: {a: {workload: sleep}}\nmixes: [solo]\n"
+
+
+def missing(path):
+    pass
+
+
+def foreign(path):
+    path.mkdir()
+    (path / "holiday.jpg").write_bytes(b"\xff\xd8")
+
+
+def a_file(path):
+    path.write_text("a run?")
+
+
+def someone_elses_manifest(path):
+    path.mkdir()
+    (path / "manifest.json").write_text('{"name": "a web app", "icons": []}')
+
+
+def cut_off(path):
+    manifest = RunFolder.create(path, {"study": STUDY}).path / "manifest.json"
+    manifest.write_text(manifest.read_text()[:40])
+
+
+def binary(path):
+    path.mkdir()
+    (path / "manifest.json").write_bytes(b"\xff\xfe\x00PAR1")
+
+
+def newer(path):
+    manifest = RunFolder.create(path, {"study": STUDY}).path / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99}))
+
+
+def without_identity(path):
+    path.mkdir()
+    (path / "manifest.json").write_text('{"schema_version": 1}')
+
+
+FOLDERS = {
+    missing: "There is no run folder at",
+    foreign: "is not a run folder: it has no manifest.json",
+    a_file: "is a file, not a run folder",
+    someone_elses_manifest: "was not written by cotenant",
+    cut_off: "manifest.json is corrupt",
+    binary: "manifest.json is corrupt: it is not text",
+    newer: "was written by a newer cotenant (schema 99, this one reads up to 1)",
+    without_identity: "is corrupt: the run's identity is missing",
+}
+
+
+def told(capsys, *arguments):
+    """What the user gets: exit code 1, nothing on stdout, one sentence and perhaps a hint."""
+    assert main([str(argument) for argument in arguments]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Traceback" not in said.err
+    assert "should not have happened" not in said.err
+    sentence, _, rest = said.err.partition("\n")
+    assert sentence.startswith("error: ")
+    assert rest.strip() == "" or rest.strip().startswith("hint: "), rest
+    return sentence
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("make", FOLDERS, ids=lambda make: make.__name__.replace("_", " "))
+def test_every_verb_says_what_is_wrong_with_the_folder(tmp_path, capsys, make, verb):
+    make(tmp_path / "run")
+    assert FOLDERS[make] in told(capsys, *VERBS[verb], tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        None,
+        3,
+        "",
+        "{]",
+        "tenants: 3",
+        "tenants: {a: {workload: no-such-thing}}",
+        "tenants: {a: {workload: sleep}}\nx: 1",
+    ],
+)
+def test_a_run_whose_study_can_not_be_read_can_not_be_resumed(tmp_path, capsys, study):
+    RunFolder.create(tmp_path / "run", {"study": study})
+    assert main(["run", "--resume", str(tmp_path / "run"), "-q"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert "Traceback" not in said.err
+    assert "should not have happened" not in said.err
+
+
+def test_a_run_without_a_trial_shows_that(tmp_path, capsys):
+    RunFolder.create(tmp_path / "run", {"study": STUDY})
+    code = main(["show", str(tmp_path / "run")])
+    said = capsys.readouterr()
+    assert code in {0, 1}
+    assert "Traceback" not in said.err
+    assert "should not have happened" not in said.err

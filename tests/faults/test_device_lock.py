@@ -1,0 +1,156 @@
+"""One run at a time per device: who is second is told who is first, and nobody has to clean up after the dead."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.devices import find_device
+from cotenant.errors import DeviceBusy
+from cotenant.measure.locking import device_lock
+
+STUDY = "name: s\ntenants: {a: {workload: sleep}}\nmixes: [solo]\n"
+
+
+@pytest.fixture
+def locks(tmp_path):
+    return tmp_path / "locks"
+
+
+def hold(directory, *keys, run="runs/mine"):
+    return device_lock(keys or ("cpu:0",), run=run, directory=directory)
+
+
+def test_a_second_run_is_told_who_is_measuring(tmp_path, capsys):
+    (tmp_path / "s.yaml").write_text(STUDY)
+    with device_lock(find_device("cpu").lock_keys(), run="runs/the-first"):
+        code = main(["run", "s.yaml", "--out", "runs"])
+    said = capsys.readouterr()
+    assert code == 1
+    assert said.out == ""
+    assert f"is being measured by process {os.getpid()} (run 'runs/the-first')" in said.err
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "runs").exists(), "nothing was begun"
+
+
+def test_devices_that_share_a_core_exclude_each_other(locks):
+    whole, first = find_device("cpu").lock_keys(), find_device("cpu:0").lock_keys()
+    with hold(locks, *first), pytest.raises(DeviceBusy), hold(locks, *whole):
+        pass
+    with hold(locks, *whole), pytest.raises(DeviceBusy), hold(locks, *first):
+        pass
+    with hold(locks, *first), hold(locks, "cpu:1"):
+        pass
+
+
+def test_who_could_not_have_all_cores_holds_none(locks):
+    with hold(locks, "cpu:1"):
+        with pytest.raises(DeviceBusy), hold(locks, "cpu:0", "cpu:1"):
+            pass
+        with hold(locks, "cpu:0"):
+            pass
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff\x00 rubbish", b"[1, 2]", b'{"pid": "x"}', b'{"pid": 1, "run": "old"}'])
+def test_what_a_dead_run_left_in_the_lock_file_does_not_matter(locks, left):
+    locks.mkdir()
+    (locks / "cpu_0.lock").write_bytes(left)
+    with hold(locks):
+        assert json.loads((locks / "cpu_0.lock").read_text()) == {"pid": os.getpid(), "run": "runs/mine"}
+
+
+def test_a_holder_that_can_not_be_named_is_another_run(locks):
+    with hold(locks):
+        (locks / "cpu_0.lock").write_bytes(b"\xff")
+        with pytest.raises(DeviceBusy, match="cpu:0 is being measured by another run"), hold(locks):
+            pass
+
+
+def test_a_killed_run_holds_nothing(locks):
+    script = (
+        "import os, signal, sys; from pathlib import Path; from cotenant.measure.locking import device_lock\n"
+        "with device_lock(['cpu:0'], run='r', directory=Path(sys.argv[1])):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(locks)], check=False).returncode == -9
+    with hold(locks):
+        pass
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(locks, tmp_path):
+    (tmp_path / "precious").mkdir(mode=0o700)
+    locks.symlink_to(tmp_path / "precious")
+    with pytest.raises(DeviceBusy, match=f"the folder of locks {locks} can't be used: "), hold(locks):
+        pass
+    assert (tmp_path / "precious").stat().st_mode & 0o777 == 0o700
+    assert list((tmp_path / "precious").iterdir()) == []
+
+
+def test_a_link_in_place_of_the_file_is_not_followed(locks, tmp_path):
+    (tmp_path / "precious").write_text("keep me")
+    locks.mkdir()
+    (locks / "cpu_0.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(DeviceBusy, match="can't be opened: too many levels of symbolic links"), hold(locks):
+        pass
+    assert (tmp_path / "precious").read_text() == "keep me"
+
+
+def test_what_is_no_folder_or_no_file_gets_a_sentence(locks):
+    locks.mkdir()
+    (locks / "cpu_0.lock").mkdir()
+    os.mkfifo(locks / "cpu_1.lock")
+    (locks / "file").write_text("")
+    for directory, key, reason in (
+        (locks, "cpu:0", "is a directory"),
+        (locks, "cpu:1", "it is not a regular file"),
+        (locks / "file", "cpu:0", "file exists"),
+    ):
+        with pytest.raises(DeviceBusy, match=reason) as refusal, hold(directory, key):
+            pass
+        assert refusal.value.hint
+
+
+AS_SOMEBODY_ELSE = """
+import os, sys
+from pathlib import Path
+from cotenant.errors import DeviceBusy
+from cotenant.measure.locking import device_lock
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    with device_lock(["cpu:0"], run="r", directory=Path(sys.argv[1])):
+        print("held")
+except DeviceBusy as busy:
+    print(busy.message)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_users_share_the_lock_and_who_may_not_use_the_folder_gets_a_sentence():
+    def somebody_else(directory: Path) -> str:
+        command = [sys.executable, "-c", AS_SOMEBODY_ELSE, str(directory)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        Path(place).chmod(0o755)
+        locks = Path(place) / "locks"
+        with hold(locks):
+            assert somebody_else(locks) == (
+                f"cpu:0 is being measured by process {os.getpid()} (run 'runs/mine'); "
+                "two runs on one device would measure each other"
+            )
+        assert somebody_else(locks) == "held"
+        (locks / "cpu_0.lock").chmod(0o644)
+        assert somebody_else(locks) == "held", "a file that can only be read can be locked"
+        assert somebody_else(Path(place) / "others") == (
+            f"the folder of locks {place}/others can't be used: permission denied"
+        )
+        locks.chmod(0o755)
+        (locks / "cpu_0.lock").unlink()
+        assert somebody_else(locks).endswith("cpu_0.lock of cpu:0 can't be opened: permission denied")

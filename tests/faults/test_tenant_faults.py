@@ -1,0 +1,223 @@
+"""A tenant may die, hang, raise, run out of memory or talk nonsense: its trial says so, and the run goes on."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from scenes import alive_in, bad, calm, of, recorded
+
+from cotenant.devices.protocol import SensorInfo
+from cotenant.errors import TenantFailed
+from cotenant.measure import common_start, hosts, residents
+from cotenant.tenancy import ALONE, Sharing, Trial
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(common_start, "HANG_S", 0.2)
+
+
+def assert_lost(records, sentence):
+    """The trial is invalid since this happened to a tenant."""
+    assert records.trial["verdict"] == "invalid"
+    assert "tenants_alive" in records.trial["failed_checks"]
+    assert sentence in " ".join(records.trial["reasons"])
+
+
+def assert_usable(records):
+    """Nothing but the company on this machine may be held against the trial."""
+    assert records.trial["verdict"] != "invalid", records.trial["reasons"]
+
+
+def test_a_tenant_that_is_killed_in_the_middle_of_a_trial(serve):
+    before = serve(calm(), calm("victim"))
+    assert_usable(before)
+    pid = of(before, "victim")["pid"]
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    during = serve(calm(), calm("victim"), window_s=1.0)
+    killer.join()
+    assert_lost(during, "victim was killed by SIGKILL")
+    assert len(during.trial["reasons"]) >= 1
+    assert of(during, "victim")["error"] == "was killed by SIGKILL"
+    assert recorded(during, "victim") > 0, "what it had served is kept"
+    assert during.requests["done_ns"].min() > 0
+    assert recorded(during, "calm") < 0.9 * 1000 / 2, "the others stop early: there is nothing left to measure"
+    after = serve(calm(), calm("victim"))
+    assert_usable(after)
+    assert of(after, "victim")["pid"] != pid
+    assert of(after, "calm")["pid"] == of(before, "calm")["pid"], "who did nothing wrong stays up"
+
+
+def test_a_tenant_that_dies_between_trials_is_replaced_before_the_next(serve):
+    first = serve(calm())
+    os.kill(of(first, "calm")["pid"], signal.SIGKILL)
+    second = serve(calm())
+    assert_usable(second)
+    assert of(second, "calm")["pid"] != of(first, "calm")["pid"]
+
+
+@pytest.mark.parametrize("behaviour", ["hangs", "is_deaf"])
+def test_a_tenant_that_hangs_is_ended(serve, impatient, behaviour):
+    records = serve(bad(behaviour), calm())
+    assert_lost(records, "bad hung: it gave no answer 0.2 s after the end of the trial")
+    assert recorded(records, "bad") == 3, "the fifth request never ended, and the first was the warm-up's"
+    assert recorded(records, "calm") > 10
+    assert_usable(serve(calm()))
+
+
+def test_in_a_shared_process_the_one_that_hangs_is_named(serve, impatient):
+    records = serve(bad("hangs", politely=True), calm(), sharing="threads")
+    assert_lost(records, "bad hung")
+    assert of(records, "calm")["error"] == "was ended with its process, in which bad hung"
+
+
+@pytest.mark.parametrize(
+    ("tenant", "sentence"),
+    [
+        (bad("lacks_memory"), "bad ran out of memory at request 4: MemoryError"),
+        (
+            bad("lacks_memory", says="[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"),
+            "bad ran out of memory at request 4: RuntimeError: [enforce fail",
+        ),
+        (bad("aborts"), "bad ran out of memory (terminate called after throwing an instance of 'std::bad_alloc')"),
+        (bad("lacks_memory_when_built"), "bad ran out of memory while it was built"),
+    ],
+    ids=["in a request", "in torch's words", "in C++", "when built"],
+)
+def test_a_tenant_that_runs_out_of_memory(serve, tenant, sentence):
+    assert_lost(serve(tenant), sentence)
+
+
+def test_a_tenant_that_the_kernel_ends_for_want_of_memory(serve, monkeypatch):
+    ended = iter([0])
+    monkeypatch.setattr(hosts, "_kernel_oom_kills", lambda: next(ended, 1))
+    assert_lost(serve(bad("leaves", by="signal")), "bad ran out of memory: the kernel ended it")
+
+
+def test_a_request_that_raises_once_is_recorded_and_tolerated(serve):
+    records = serve(bad("raises", times=1))
+    assert_usable(records)
+    assert int((~records.requests["ok"]).sum()) == 1
+    assert of(records, "bad")["error"] == "ValueError: no answer to this request"
+
+
+def test_a_tenant_that_fails_from_some_request_on_gives_up(serve):
+    records = serve(bad("raises"), calm(), window_s=1.0)
+    assert records.trial["verdict"] == "invalid"
+    assert "requests_succeed" in records.trial["failed_checks"]
+    assert "ValueError: no answer to this request" in " ".join(records.trial["reasons"])
+    assert recorded(records, "bad") == 23, "three good ones, then twenty bad ones: it does not go on for a second"
+
+
+def test_a_tenant_that_can_not_be_built_is_not_tried_for_ever(serve, bench, monkeypatch):
+    first = Trial(
+        number=0,
+        block=0,
+        order=0,
+        mix="bad",
+        tenants=(bad("raises_when_built"),),
+        sharing=Sharing(mode=ALONE),
+        load="",
+        window_s=1,
+        lead_s=0,
+        seed=0,
+    )
+    with pytest.raises(TenantFailed, match=r"^bad could not be built: `misbehaviour:raises_when_built` raised while"):
+        bench.prepare([first])
+    assert_lost(serve(bad("raises_when_built")), "KeyError: 'width' (misbehaviour.py:")
+    monkeypatch.setattr(residents, "HostProcess", None)  # another process could not be started
+    assert_lost(serve(bad("raises_when_built")), f"bad was given up after {residents.GIVE_UP_AFTER} failures")
+
+
+def test_what_a_tenant_prints_is_nobodys_business(serve, bench):
+    records = serve(bad("prints"))
+    assert not {"tenants_alive", "requests_succeed"} & set(records.trial["failed_checks"])
+    assert recorded(records, "bad") > 5, "each printed two megabytes, of which few are characters"
+    [resident] = bench._residents._residents
+    assert os.fstat(resident.host._log.fileno()).st_size <= hosts.LOG_KEPT_BYTES, "nor does it fill the disk"
+
+
+def test_a_tenant_that_writes_into_everything_it_holds_harms_only_itself(serve):
+    records = serve(bad("writes_everywhere"))
+    assert_lost(records, "bad wrote something that is no answer to its control socket")
+    assert_usable(serve(calm()))
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"by": "os._exit"}, "bad ended with exit code 3"),
+        ({"by": "sys.exit"}, "bad ended with exit code 3"),
+        ({"by": "interrupt"}, "bad was killed by SIGINT (KeyboardInterrupt)"),
+        ({"by": "signal", "signal": 40}, "bad was killed by signal 40"),
+    ],
+    ids=["exit", "SystemExit", "KeyboardInterrupt", "nameless signal"],
+)
+def test_a_tenant_that_leaves(serve, params, sentence):
+    assert_lost(serve(bad("leaves", **params)), sentence)
+
+
+def test_what_a_tenant_started_ends_with_it(serve, tmp_path):
+    records = serve(bad("has_children"))
+    assert_lost(records, "bad was killed by SIGKILL")
+    assert [pid for pid in alive_in(tmp_path) if _is_asleep_for_long(pid)] == []
+
+
+def _is_asleep_for_long(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
+    except OSError:
+        return False
+
+
+def test_a_tenant_that_forks_keeps_its_records_to_itself(serve):
+    records = serve(bad("forks"))
+    assert_usable(records)
+    started = records.requests["started_ns"]
+    assert (started[1:] >= records.requests["done_ns"][:-1]).all(), "no request of the child is among them"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="cores of one's own need two cores")
+def test_a_tenant_that_leaves_its_cores_makes_the_trial_invalid(serve):
+    records = serve(bad("moves"), calm(), sharing="pinned")
+    assert records.trial["verdict"] == "invalid"
+    assert records.trial["failed_checks"][0] == "sharing_verified"
+    assert records.trial["reasons"][0].startswith("bad may run on cores ")
+    assert "as arranged" in records.trial["reasons"][0]
+
+
+class Sensor:
+    """A sensor that stops giving values after so many readings."""
+
+    sensors = (SensorInfo("glow", "cd", "/sys/lamp", 0.05, "made up"),)
+
+    def __init__(self, readings, error):
+        self._left, self._error = readings, error
+
+    def read(self):
+        self._left -= 1
+        if self._left < 0:
+            raise self._error
+        return (1.0,)
+
+
+def test_a_sensor_that_vanishes_is_named_and_the_trial_goes_on(serve, bench):
+    bench._probes = [Sensor(2, OSError(19, "No such device")), *bench._probes]
+    records = serve(calm())
+    assert records.trial["verdict"] == "unstable"
+    assert "sensors_present" in records.trial["failed_checks"]
+    assert "glow vanished during the trial ([Errno 19] No such device)" in records.trial["reasons"]
+    assert (records.samples["sensor"] == "glow").sum() == 2, "what it had said until then is kept"
+    assert recorded(records, "calm") > 10
+
+
+def test_a_sensor_that_may_not_be_read_is_named_and_the_trial_goes_on(serve, bench):
+    bench._probes = [Sensor(0, PermissionError(13, "Permission denied")), *bench._probes]
+    records = serve(calm())
+    assert "glow vanished during the trial ([Errno 13] Permission denied)" in records.trial["reasons"]
+    assert (records.samples["sensor"] != "glow").all()
+    assert records.samples["sensor"].size > 0, "the others are read"
+    assert recorded(records, "calm") > 10
