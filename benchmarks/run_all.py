@@ -1,0 +1,104 @@
+"""Runs every benchmark and writes docs/performance.md: ratios measured in one run, on the machine that it names."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+
+
+def instrument(found: dict[str, Any]) -> Iterable[str]:
+    """The null tenant beside LoadGen."""
+    yield f"A tenant that does nothing, {found['rounds']} rounds in turns; medians. Lower is better, a ratio below 1 favours cotenant."
+    yield ""
+    yield "| | cotenant | MLPerf LoadGen | ratio |"
+    yield "|---|---|---|---|"
+    for name, title in (
+        ("per_request_ns", "cost per request, ns"),
+        ("error_p50_us", "due until done at 1,000 requests/s, p50, µs"),
+        ("error_p99_us", "due until done at 1,000 requests/s, p99, µs"),
+    ):
+        row = found[name]
+        yield f"| {title} | {row['cotenant']:,.1f} | {row['loadgen']:,.1f} | {row['ratio']:.2f} |"
+    yield ""
+    yield f"Runner and sampler together use {found['runner_share']:.2%} of one core during a window."
+
+
+def overhead(found: dict[str, Any]) -> Iterable[str]:
+    """What timing adds to a request."""
+    yield (
+        f"A request of `bert-base-mini` takes {found['bare_ms']:.3f} ms in a bare loop and {found['served_ms']:.3f} ms in the "
+        f"tenant's loop: ratio {found['ratio']:.4f} (median of {found['rounds']} alternating rounds)."
+    )
+
+
+def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
+    """Against the usual script."""
+    yield "Solos and pairs of five small models, asked for to ±3 %."
+    yield ""
+    yield "| | seconds | median half-width | widest |"
+    yield "|---|---|---|---|"
+    for name in ("cotenant", "usual"):
+        row = found[name]
+        title = "usual script" if name == "usual" else f"cotenant ({row['why']})"
+        yield f"| {title} | {row['seconds']:.0f} | {row['median_width']:.1%} | {row['widest']:.1%} |"
+    yield ""
+    yield (
+        f"The usual script takes {found['ratio']:.1f}x the time as it is, and {found['ratio_at_equal_width']:.1f}x at equal "
+        "median interval width (computed: effort grows with the square of the width)."
+    )
+
+
+def analysis(found: dict[str, Any]) -> Iterable[str]:
+    """`show` on long runs."""
+    yield "`show` on runs of 200 trials, each in a process of its own."
+    yield ""
+    yield "| requests | seconds | peak memory, MiB |"
+    yield "|---|---|---|"
+    for row in found["rows"]:
+        yield f"| {row['requests']:,} | {row['seconds']:.1f} | {row['peak_mib']:.0f} |"
+    yield ""
+    yield f"Time per request at the largest size over that at the smallest: {found['cost_per_request_ratio']:.2f}."
+
+
+def start_up(found: dict[str, Any]) -> Iterable[str]:
+    """The command line."""
+    yield (
+        f"`cotenant --help`: {found['help_ms']:.0f} ms; an empty Python program: {found['python_ms']:.0f} ms "
+        f"(best of {found['rounds']}, in turns)."
+    )
+
+
+SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
+    ("The instrument", "instrument", instrument),
+    ("What timing adds to a request", "overhead", overhead),
+    ("Time to answer", "time_to_answer", time_to_answer),
+    ("Analysis", "analysis", analysis),
+    ("Start-up", "start_up", start_up),
+)
+
+
+def main() -> None:
+    """Measure, then write the page."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    lines = [
+        "# Performance",
+        "",
+        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, {platform.machine()}, "
+        f"{platform.system()}, Python {platform.python_version()}. All ratios are from one run; absolute times are this machine's.",
+    ]
+    for title, module, describe in SECTIONS:
+        print(f"{title} ...", flush=True)
+        found = import_module(module).measure()
+        lines += ["", f"## {title}", "", *describe(found)]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

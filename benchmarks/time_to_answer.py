@@ -1,0 +1,133 @@
+"""How long until solos and pairs of five small models are known: cotenant against the usual script.
+
+The usual script: for each solo and each pair, five repeats, each in fresh processes, 10 warm-up and 100 timed
+requests per tenant; slowdown = mean time beside the other / mean time alone. Both run here, one after the other, on
+the same models with one thread each. Intervals shrink with the root of the effort, so the script's time is also
+given for the interval width that cotenant reached: time x (its width / ours)^2.
+"""
+
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MODELS = ("bert-base-mini", "gpt2-mini", "resnet50-mini", "distilbert-mini", "vit-b-16-mini")
+TARGET = 0.03
+WARM, TIMED, REPEATS = 10, 100, 5
+
+
+def ours(out: Path) -> dict[str, Any]:
+    """The time of `cotenant run`, from its first process to its answer."""
+    import cotenant
+    from cotenant.study.files import study_from
+
+    study = study_from(
+        {
+            "name": "five",
+            "tenants": {name: {"workload": name, "threads": 1} for name in MODELS},
+            "mixes": ["solo", "pairs"],
+            "sharing": ["processes"],
+            "window": "500ms",
+            "lead": "150ms",
+            "until": {"interval": f"{TARGET:.0%}"},
+            "budget": "10min",
+            "blocks": {"min": 3, "max": 40},
+        }
+    )
+    begin = time.monotonic()
+    result = cotenant.run(study, out=out)
+    seconds = time.monotonic() - begin
+    widths = [
+        tenant.slowdown.relative_half_width
+        for tenant in result.summary.tenants
+        if not tenant.cell.solo and hasattr(tenant.slowdown, "relative_half_width")
+    ]
+    known = [width for width in widths if width is not None]
+    return {"seconds": seconds, "why": result.why, "median_width": statistics.median(known), "widest": max(known)}
+
+
+def usual() -> dict[str, Any]:
+    """The time of the usual script, and how precise it was."""
+    begin = time.monotonic()
+    solo = {name: [_fresh([name])[0] for _ in range(REPEATS)] for name in MODELS}
+    widths = []
+    for pair in itertools.combinations(MODELS, 2):
+        repeats = [_fresh(list(pair)) for _ in range(REPEATS)]
+        for position, name in enumerate(pair):
+            shared = np.log([repeat[position] for repeat in repeats])
+            alone = np.log(solo[name])
+            error = np.sqrt(shared.var(ddof=1) / REPEATS + alone.var(ddof=1) / REPEATS)
+            widths.append(float(2.306 * error))  # Student t, 95 %, 8 degrees of freedom
+    return {"seconds": time.monotonic() - begin, "median_width": statistics.median(widths), "widest": max(widths)}
+
+
+def _fresh(names: list[str]) -> list[float]:
+    """Mean seconds per request of each model, all in fresh processes that begin to time together."""
+    command = [sys.executable, str(Path(__file__).resolve()), "tenant"]
+    tenants = [
+        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for name in names
+    ]
+    for tenant in tenants:
+        assert tenant.stdout is not None
+        tenant.stdout.readline()  # "ready"
+    for tenant in tenants:
+        assert tenant.stdin is not None
+        tenant.stdin.write("go\n")
+        tenant.stdin.flush()
+    return [float(tenant.communicate()[0]) for tenant in tenants]
+
+
+def _tenant(name: str) -> None:
+    import torch
+
+    from cotenant import workloads
+    from cotenant.workloads.protocol import WorkloadSpec
+
+    class Here:
+        torch_device, default_dtype = "cpu", "float32"
+
+    torch.set_num_threads(1)
+    stages = workloads.find(name).build(WorkloadSpec(name=name), Here()).stages  # type: ignore[arg-type]
+
+    def request() -> None:
+        value = None
+        for stage in stages:
+            value = stage.run(value)
+
+    for _ in range(WARM):
+        request()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    begin = time.perf_counter()
+    for _ in range(TIMED):
+        request()
+    print((time.perf_counter() - begin) / TIMED, flush=True)
+
+
+def measure() -> dict[str, Any]:
+    """Both, in one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        mine = ours(Path(folder))
+    theirs = usual()
+    return {
+        "cotenant": mine,
+        "usual": theirs,
+        "ratio": theirs["seconds"] / mine["seconds"],
+        "ratio_at_equal_width": theirs["seconds"]
+        * (theirs["median_width"] / mine["median_width"]) ** 2
+        / mine["seconds"],
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["tenant"]:
+        _tenant(sys.argv[2])
+    else:
+        print(json.dumps(measure(), indent=2))
