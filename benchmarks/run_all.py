@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 
 def instrument(found: dict[str, Any]) -> Iterable[str]:
     """The null tenant beside LoadGen."""
-    yield f"A tenant that does nothing, {found['rounds']} rounds in turns; medians. Lower is better, a ratio below 1 favours cotenant."
+    yield f"A tenant that does nothing, {found['rounds']} rounds in turns; medians. A ratio below 1 favours cotenant."
     yield ""
     yield "| | cotenant | MLPerf LoadGen | ratio |"
     yield "|---|---|---|---|"
@@ -32,8 +32,8 @@ def instrument(found: dict[str, Any]) -> Iterable[str]:
 def overhead(found: dict[str, Any]) -> Iterable[str]:
     """What timing adds to a request."""
     yield (
-        f"A request of `bert-base-mini` takes {found['bare_ms']:.3f} ms in a bare loop and {found['served_ms']:.3f} ms in the "
-        f"tenant's loop: ratio {found['ratio']:.4f} (median of {found['rounds']} alternating rounds)."
+        f"A request of `bert-base-mini` takes {found['bare_ms']:.3f} ms in a bare loop and {found['served_ms']:.3f} ms "
+        f"in the tenant's loop: ratio {found['ratio']:.4f} (median of {found['rounds']} alternating rounds)."
     )
 
 
@@ -49,8 +49,8 @@ def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
         yield f"| {title} | {row['seconds']:.0f} | {row['median_width']:.1%} | {row['widest']:.1%} |"
     yield ""
     yield (
-        f"The usual script takes {found['ratio']:.1f}x the time as it is, and {found['ratio_at_equal_width']:.1f}x at equal "
-        "median interval width (computed: effort grows with the square of the width)."
+        f"The usual script takes {found['ratio']:.1f}x the time as it is, and {found['ratio_at_equal_width']:.1f}x "
+        "at equal median interval width (computed: effort grows with the square of the width)."
     )
 
 
@@ -86,12 +86,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
 def main() -> None:
     """Measure, then write the page."""
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    lines = [
-        "# Performance",
-        "",
-        f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, {platform.machine()}, "
-        f"{platform.system()}, Python {platform.python_version()}. All ratios are from one run; absolute times are this machine's.",
-    ]
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+    written = f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
+    lines = ["# Performance", "", f"{written} All ratios are from one run; absolute times are this machine's."]
     for title, module, describe in SECTIONS:
         print(f"{title} ...", flush=True)
         found = import_module(module).measure()
