@@ -7,11 +7,14 @@ from torch import nn
 
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.filling import materialise
-from cotenant.workloads.models.inputs import Inputs, make_inputs
+from cotenant.workloads.models.inputs import Inputs, hidden_inputs, host_of, make_inputs
 from cotenant.workloads.models.serving import inference_stages
 from cotenant.workloads.models.skeleton import skeleton
 from cotenant.workloads.models.training import training_stages
+from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.models.weights import load
 from cotenant.workloads.protocol import Built, Place, Stage, WorkloadSpec
+from cotenant.workloads.slices import Blocks, Tail, find_blocks, plan_cut
 
 
 def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
@@ -19,18 +22,45 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     device = place.torch_device
     dtype_name = spec.dtype or place.default_dtype
     dtype: torch.dtype = getattr(torch, dtype_name)
-    mode = mode_of(entry, spec)
-    model = materialise(skeleton(entry, mode), device=device, dtype=dtype, seed=spec.seed)
-    inputs = make_inputs(entry, spec, dtype=dtype, device="meta" if device == "meta" else "cpu")
+    model, inputs = stand(entry, spec, device=device, dtype=dtype)
     if device.startswith("cuda"):
         inputs = Inputs(tuple({k: v.pin_memory() for k, v in one.items()} for one in inputs.ring), inputs.facts)
     return Built(
         stages=stages_of(model, entry, spec, inputs, device),
         dtype=dtype_name,
-        weights=f"random({spec.seed})",
+        weights=spec.weights or f"random({spec.seed})",
         seq=spec.seq or entry.seq,
-        facts={**inputs.facts, **_facts(model, mode)},
+        facts={**inputs.facts, **_facts(model, mode_of(entry, spec))},
     )
+
+
+def stand(entry: ModelEntry, spec: WorkloadSpec, *, device: str, dtype: torch.dtype) -> tuple[nn.Module, Inputs]:
+    """The model (or the slice of it that the spec asks for) on a device, and its inputs on the host."""
+    mode = mode_of(entry, spec)
+    inputs = make_inputs(entry, spec, dtype=dtype, device=host_of(device))
+    # A description needs shapes only: weights are never read for it.
+    reads_weights = spec.weights is not None and device != "meta"
+    model = (
+        load(entry, mode, str(spec.weights), dtype=dtype, seed=spec.seed) if reads_weights else skeleton(entry, mode)
+    )
+    if spec.layers == "full":
+        return _placed(model, device, dtype, spec.seed, loaded=reads_weights), inputs
+    cut = plan_cut(_survey(entry, spec, mode, dtype), spec.layers)
+    tail = Tail(model, cut)
+    _placed(tail, device, dtype, spec.seed, loaded=reads_weights)
+    tail.prompt = {name: value.to(device) for name, value in inputs.ring[0].items()}
+    return tail, hidden_inputs(cut.hidden_shape, dtype=dtype, seed=spec.seed, device=host_of(device))
+
+
+def _placed(model: nn.Module, device: str, dtype: torch.dtype, seed: int, *, loaded: bool) -> nn.Module:
+    return model.to(device) if loaded else materialise(model, device=device, dtype=dtype, seed=seed)
+
+
+def _survey(entry: ModelEntry, spec: WorkloadSpec, mode: str, dtype: torch.dtype) -> Blocks:
+    whole = materialise(skeleton(entry, mode), device="meta", dtype=dtype, seed=spec.seed)
+    inputs = make_inputs(entry, spec, dtype=dtype, device="meta")
+    with Watch():
+        return find_blocks(whole, inputs.ring[0])
 
 
 def mode_of(entry: ModelEntry, spec: WorkloadSpec) -> str:

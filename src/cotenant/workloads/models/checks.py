@@ -4,6 +4,8 @@ from difflib import get_close_matches
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import Family, ModelEntry
+from cotenant.workloads.models.layers import block_count, kept
+from cotenant.workloads.models.weights_folder import check_weights
 from cotenant.workloads.protocol import WorkloadSpec
 
 LENGTHS = ("fixed", "sampled")
@@ -25,10 +27,28 @@ def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
         raise WorkloadError(
             f"{entry.name} does not run in int8", hint="take float32, bfloat16 or float16; int8 is for GEMMs"
         )
-    if spec.layers != "full":
-        raise WorkloadError(f"{entry.name} runs whole only, not layers {spec.layers!r}", hint="leave `layers` out")
+    _check_layers(entry, spec)
     if spec.weights is not None:
-        raise WorkloadError(f"{entry.name} has random weights only", hint="leave `weights` out")
+        check_weights(entry, spec.weights)
+
+
+def _check_layers(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    if spec.layers == "full":
+        return
+    blocks = block_count(entry)
+    if blocks is None:
+        raise WorkloadError(f"{entry.name} has no chain of blocks, so it can't be sliced", hint="leave `layers` out")
+    kept(spec.layers, blocks)
+    if spec.mode in ("decode", "generate"):
+        raise WorkloadError(
+            f"{entry.name}: a slice can't {spec.mode}, since tokens are made by whole models",
+            hint="take mode forward or prefill, or leave `layers` out",
+        )
+    if spec.params.get("lengths") == "sampled":
+        raise WorkloadError(
+            f"{entry.name}: a slice takes a hidden state of one length, so `lengths: sampled` has no meaning",
+            hint="leave one of the two out",
+        )
 
 
 def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:

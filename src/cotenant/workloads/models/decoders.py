@@ -6,17 +6,17 @@ from typing import Any
 from cotenant.workloads.models.entry import DECODER_MODES, Architecture, ModelEntry
 
 
-def _causal(stem: str) -> Architecture:
+def _causal(stem: str, model_type: str) -> Architecture:
     head = "LMHeadModel" if stem == "GPT2" else "ForCausalLM"
     classes = dict.fromkeys(DECODER_MODES, f"{stem}{head}")
-    return Architecture("transformers", f"{stem}Config", classes, trains="forward")
+    return Architecture("transformers", f"{stem}Config", classes, trains="forward", model_type=model_type)
 
 
-GPT2 = _causal("GPT2")
-LLAMA = _causal("Llama")
-MISTRAL = _causal("Mistral")
-QWEN2 = _causal("Qwen2")
-DEEPSEEK_V2 = _causal("DeepseekV2")
+GPT2 = _causal("GPT2", "gpt2")
+LLAMA = _causal("Llama", "llama")
+MISTRAL = _causal("Mistral", "mistral")
+QWEN2 = _causal("Qwen2", "qwen2")
+DEEPSEEK_V2 = _causal("DeepseekV2", "deepseek_v2")
 
 _TIED = "language head tied to the token embeddings, counted once"
 _UNTIED = "with its own language head"

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import torch
 
-from cotenant.workloads.models.building import mode_of, stages_of
+from cotenant.workloads.models.building import mode_of, stages_of, stand
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.filling import materialise
-from cotenant.workloads.models.inputs import lengths_of, make_inputs
+from cotenant.workloads.models.inputs import lengths_of
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
-from cotenant.workloads.models.skeleton import skeleton
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
 
@@ -52,9 +50,7 @@ def _one_length(entry: ModelEntry, spec: WorkloadSpec) -> Properties:
 def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True) -> Properties:
     """One request, seen on `meta`; ``preparation``: the peak includes what comes before it (the prompt of a decode)."""
     dtype: torch.dtype = getattr(torch, spec.dtype or DEFAULT_DTYPE)
-    mode = mode_of(entry, spec)
-    model = materialise(skeleton(entry, mode), device="meta", dtype=dtype, seed=spec.seed)
-    inputs = make_inputs(entry, spec, dtype=dtype, device="meta")
+    model, inputs = stand(entry, spec, device="meta", dtype=dtype)
     with Watch() as watch:
         watch.hold([*model.parameters(), *model.buffers()])
         weight_bytes = watch.live_bytes

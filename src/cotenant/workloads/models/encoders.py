@@ -6,25 +6,32 @@ from typing import Any
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 
 BERT = Architecture(
-    "transformers", "BertConfig", {"embed": "BertModel", "classify": "BertForSequenceClassification"}, trains="classify"
+    "transformers",
+    "BertConfig",
+    {"embed": "BertModel", "classify": "BertForSequenceClassification"},
+    trains="classify",
+    model_type="bert",
 )
 DISTILBERT = Architecture(
     "transformers",
     "DistilBertConfig",
     {"embed": "DistilBertModel", "classify": "DistilBertForSequenceClassification"},
     trains="classify",
+    model_type="distilbert",
 )
 ROBERTA = Architecture(
     "transformers",
     "RobertaConfig",
     {"embed": "RobertaModel", "classify": "RobertaForSequenceClassification"},
     trains="classify",
+    model_type="roberta",
 )
 DEBERTA = Architecture(
     "transformers",
     "DebertaV2Config",
     {"embed": "DebertaV2Model", "classify": "DebertaV2ForSequenceClassification"},
     trains="classify",
+    model_type="deberta-v2",
 )
 
 _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}

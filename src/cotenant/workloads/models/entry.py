@@ -20,6 +20,10 @@ class Architecture:
     """Class by mode, the default mode first."""
     trains: str | None = None
     """The mode whose class a training step uses; None: training is not offered."""
+    model_type: str | None = None
+    """What `config.json` of a directory with its weights calls it; None: it takes no weights."""
+    blocks: int | None = None
+    """How many blocks it has at every size, where the configuration doesn't say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,18 @@ def make_inputs(entry: ModelEntry, spec: WorkloadSpec, *, dtype: torch.dtype, de
     return _make(entry, spec, dtype, torch.Generator().manual_seed(spec.seed))
 
 
+def host_of(device: str) -> str:
+    """Where inputs wait and results go: the host, of which a dry run has none."""
+    return "meta" if device == "meta" else "cpu"
+
+
+def hidden_inputs(shape: tuple[int, ...], *, dtype: torch.dtype, seed: int, device: str) -> Inputs:
+    """A hidden state for a slice of a model."""
+    generator = None if device == "meta" else torch.Generator().manual_seed(seed)
+    hidden = torch.randn(shape, generator=generator, device=device).to(dtype)
+    return Inputs(({"hidden": hidden},), {"input": "normal hidden state"})
+
+
 def lengths_of(entry: ModelEntry, spec: WorkloadSpec) -> tuple[int, ...]:
     """Tokens per item of each request in turn: one length, or several drawn evenly from an eighth of it up."""
     longest = spec.seq or entry.seq or 1

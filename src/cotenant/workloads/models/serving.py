@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from cotenant.workloads.models.entry import ModelEntry
-from cotenant.workloads.models.inputs import Inputs, Tensors
+from cotenant.workloads.models.inputs import Inputs, Tensors, host_of
 from cotenant.workloads.protocol import Stage
 
 DEFAULT_TOKENS = 16
@@ -52,7 +52,7 @@ def _around(
 
 
 def _to_host(device: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    host = "meta" if device == "meta" else "cpu"
+    host = host_of(device)
     return lambda result: result.to(host, copy=True)
 
 

@@ -48,7 +48,8 @@ def training_stages(
 
 
 def _labels(entry: ModelEntry, spec: WorkloadSpec, one: Tensors) -> torch.Tensor:
-    if entry.family == "decoder":
-        return one["input_ids"][:, 1:].flatten()
     example = next(iter(one.values()))
+    if entry.family == "decoder":
+        tokens = one.get("input_ids", torch.zeros(example.shape[:2], dtype=torch.long, device=example.device))
+        return tokens[:, 1:].flatten()
     return torch.zeros(spec.batch, dtype=torch.long, device=example.device)

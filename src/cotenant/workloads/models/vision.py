@@ -6,16 +6,21 @@ from typing import Any
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 
 
-def _classifier(stem: str) -> Architecture:
+def _classifier(stem: str, model_type: str, blocks: int | None = None) -> Architecture:
     return Architecture(
-        "transformers", f"{stem}Config", {"classify": f"{stem}ForImageClassification"}, trains="classify"
+        "transformers",
+        f"{stem}Config",
+        {"classify": f"{stem}ForImageClassification"},
+        trains="classify",
+        model_type=model_type,
+        blocks=blocks,
     )
 
 
-RESNET = _classifier("ResNet")
-MOBILENET_V2 = _classifier("MobileNetV2")
-EFFICIENTNET = _classifier("EfficientNet")
-VIT = _classifier("ViT")
+RESNET = _classifier("ResNet", "resnet")
+MOBILENET_V2 = _classifier("MobileNetV2", "mobilenet_v2", 16)
+EFFICIENTNET = _classifier("EfficientNet", "efficientnet", 16)
+VIT = _classifier("ViT", "vit")
 EFFICIENTNET_V2 = Architecture(
     "cotenant.workloads.models.efficientnet_v2",
     "EfficientNetV2Config",

@@ -1,0 +1,63 @@
+"""What a directory of weights has to look like: checked from names and `config.json`, before anything is read."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.models.entry import ModelEntry
+
+_PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+
+
+def is_path(weights: str) -> bool:
+    """A path on this machine, not a hub id: it exists, or is written like one."""
+    return Path(weights).expanduser().exists() or weights.startswith((".", "~", os.sep))
+
+
+def check_weights(entry: ModelEntry, weights: str) -> None:
+    """Refuse weights that are not there, not safetensors, or of another model."""
+    if entry.architecture.model_type is None:
+        raise WorkloadError(f"{entry.name} takes no weights, only random ones", hint="leave `weights` out")
+    if not is_path(weights):
+        return  # a hub id: whether it can be had is known when it is fetched
+    config = read_config(Path(weights).expanduser())
+    found = config.get("model_type")
+    if found != entry.architecture.model_type:
+        raise WorkloadError(
+            f"{weights} holds a model of type {found!r}, but {entry.name} is {entry.architecture.model_type!r}",
+            hint="name the directory itself as the workload, or give the weights of this model",
+        )
+    for key, value in entry.config.items():
+        if isinstance(value, int) and key in config and config[key] != value:
+            raise WorkloadError(
+                f"{weights} has {key} {config[key]}, but {entry.name} has {value}",
+                hint="name the directory itself as the workload, or give the weights of this size",
+            )
+
+
+def read_config(folder: Path) -> Mapping[str, Any]:
+    """The `config.json` of a directory that holds safetensors."""
+    if not folder.is_dir():
+        raise WorkloadError(f"there is no directory {folder}", hint="give a directory with config.json and safetensors")
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except FileNotFoundError:
+        raise WorkloadError(
+            f"{folder} has no config.json", hint="a Hugging Face directory has config.json and model.safetensors"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise WorkloadError(f"{folder / 'config.json'} can't be read: {error}") from error
+    if not isinstance(config, dict):
+        raise WorkloadError(f"{folder / 'config.json'} does not hold a configuration")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED)
+        if pickled:
+            raise WorkloadError(
+                f"{folder} has its weights as {pickled[0]}, which can run code when it is read",
+                hint="convert them to safetensors first; pickled weights are never loaded",
+            )
+        raise WorkloadError(f"{folder} has no safetensors", hint="it needs model.safetensors, or parts and an index")
+    return config
