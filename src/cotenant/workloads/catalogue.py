@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.decoders import DECODERS
+from cotenant.workloads.models.directory import directory_entry
 from cotenant.workloads.models.encoders import ENCODERS
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.libraries import LIBRARIES, library_entry
 from cotenant.workloads.models.recommender import RECOMMENDERS
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.models.workload import ModelWorkload
@@ -47,6 +50,10 @@ def find(name: str) -> Workload:
     known = _workloads()
     if name in known:
         return known[name]
+    if name.startswith(tuple(f"{library}:" for library in LIBRARIES)):
+        return ModelWorkload(library_entry(name))
+    if Path(name).expanduser().is_dir():
+        return ModelWorkload(directory_entry(name))
     from cotenant.workloads.yours import recognise
 
     yours = recognise(name)

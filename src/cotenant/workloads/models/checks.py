@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import Family, ModelEntry
 from cotenant.workloads.models.layers import block_count, kept
+from cotenant.workloads.models.libraries import LIBRARIES, check_library
 from cotenant.workloads.models.weights_folder import check_weights
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -20,6 +21,8 @@ OPTIONS: dict[Family, tuple[str, ...]] = {
 
 def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
     """Raise a `WorkloadError` for the first thing that this model can't do."""
+    if entry.architecture.module in LIBRARIES:
+        check_library(entry)
     _check_mode(entry, spec)
     _check_size(entry, spec)
     _check_params(entry, spec)

@@ -52,6 +52,8 @@ class ModelEntry:
     mini_seq: int | None = None
     mini_image: int | None = None
     mini_of: str | None = None
+    folder: str | None = None
+    """The directory it was found in, if it is the user's own."""
 
     @property
     def modes(self) -> tuple[str, ...]:

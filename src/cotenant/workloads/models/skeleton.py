@@ -2,30 +2,61 @@
 
 import importlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.libraries import LIBRARIES, make
 
 
-def skeleton(entry: ModelEntry, mode: str, overrides: Mapping[str, Any] | None = None) -> nn.Module:
+def skeleton(entry: ModelEntry, mode: str) -> nn.Module:
     """The entry's model for this mode, every parameter on `meta`: no memory and no time spent on weights."""
-    module = importlib.import_module(entry.architecture.module)
-    if entry.architecture.module == "transformers":
+    architecture = entry.architecture
+    if architecture.module in LIBRARIES:
+        return assemble(lambda library_entry: _Plain(make(library_entry)), entry)
+    module = importlib.import_module(architecture.module)
+    if architecture.module == "transformers":
         module.logging.set_verbosity_error()
-    config = getattr(module, entry.architecture.config)(**{**entry.config, **(overrides or {})})
-    return assemble(getattr(module, entry.architecture.classes[mode]), config)
+    if entry.folder is not None:
+        return _from_folder(module, entry, mode)
+    config = getattr(module, architecture.config)(**entry.config)
+    return assemble(getattr(module, architecture.classes[mode]), config)
 
 
-def assemble(model_class: type[nn.Module], config: Any) -> nn.Module:
-    """A model of this class and configuration, with its parameters on `meta`."""
+def _from_folder(module: Any, entry: ModelEntry, mode: str) -> nn.Module:
+    try:
+        config = module.AutoConfig.from_pretrained(entry.folder, local_files_only=True, trust_remote_code=False)
+        auto = getattr(module, entry.architecture.classes[mode])
+        return assemble(lambda settings: auto.from_config(settings, trust_remote_code=False), config)
+    except (ValueError, KeyError, OSError) as error:
+        raise WorkloadError(
+            f"{entry.folder} holds a model that transformers does not know: {str(error).splitlines()[0]}",
+            hint="models that bring their own code are not run; name a function package.module:function instead",
+        ) from error
+
+
+class _Plain(nn.Module):
+    """A library's image model in the form of all others: pixels in, an object with `logits` out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixel_values: torch.Tensor) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.model(pixel_values))
+
+
+def assemble(make_model: Callable[[Any], nn.Module], config: Any) -> nn.Module:
+    """The model that this class (or function) makes of a configuration, with its parameters on `meta`."""
     with parameters_on_meta(), torch.no_grad():
-        model = model_class(config)
+        model = make_model(config)
     return model.eval()
 
 

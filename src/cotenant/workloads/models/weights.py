@@ -1,7 +1,6 @@
 """Weights from a directory or the hub, read as data: safetensors only, and never code."""
 
 import importlib
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,14 @@ from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.weights_folder import is_path
 
-_HUB_TIMEOUT_S = "5"
-
 
 def load(entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed: int) -> nn.Module:
     """The entry's model with these weights, on the host."""
     local = is_path(weights)
     source = str(Path(weights).expanduser()) if local else weights
-    if not local:
-        # Without a network the default is minutes of retries. Set before the hub's client is first imported.
-        for name in ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT"):
-            os.environ.setdefault(name, _HUB_TIMEOUT_S)
     library = importlib.import_module(entry.architecture.module)
     library.logging.set_verbosity_error()
+    library.logging.disable_progress_bar()
     model_class: Any = getattr(library, entry.architecture.classes[mode])
     try:
         with torch.random.fork_rng(devices=[]):  # a head that the weights lack is drawn, from the seed

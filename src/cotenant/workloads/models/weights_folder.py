@@ -8,6 +8,7 @@ from typing import Any
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.hub import check_hub_id
 
 _PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
@@ -22,7 +23,8 @@ def check_weights(entry: ModelEntry, weights: str) -> None:
     if entry.architecture.model_type is None:
         raise WorkloadError(f"{entry.name} takes no weights, only random ones", hint="leave `weights` out")
     if not is_path(weights):
-        return  # a hub id: whether it can be had is known when it is fetched
+        check_hub_id(weights)
+        return
     config = read_config(Path(weights).expanduser())
     found = config.get("model_type")
     if found != entry.architecture.model_type:

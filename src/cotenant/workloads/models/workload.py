@@ -1,4 +1,4 @@
-"""A catalogue model as a workload: checked, described, built."""
+"""A model as a workload: checked, described, built."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 
 
 class ModelWorkload:
-    """One model of the catalogue."""
+    """One model: of the catalogue, of a library, or in a directory of the user's."""
 
     def __init__(self, entry: ModelEntry) -> None:
         self.entry = entry
@@ -38,6 +38,8 @@ class ModelWorkload:
         from cotenant.workloads.models.building import build_model
 
         self.check(spec)
+        if self.entry.folder is not None and spec.weights is None:
+            spec = spec.model_copy(update={"weights": self.entry.folder})
         return build_model(self._sized(spec), spec, place)
 
     def _sized(self, spec: WorkloadSpec) -> ModelEntry:

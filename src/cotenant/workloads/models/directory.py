@@ -1,0 +1,69 @@
+"""A model of the user's: a local Hugging Face directory, named by its path."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.models.entry import DECODER_MODES, Architecture, Family, ModelEntry
+from cotenant.workloads.models.weights_folder import read_config
+
+_AUTO = "AutoConfig"
+_OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
+"""Families that number positions from 2, so that two of them can't be used."""
+
+
+def directory_entry(name: str) -> ModelEntry:
+    """The model in a directory; its weights are read from there."""
+    folder = Path(name).expanduser()
+    config = read_config(folder)
+    family = _family(folder, config)
+    return ModelEntry(
+        name=name,
+        family=family,
+        about=f"{config.get('model_type', 'a model')} in {folder}",
+        architecture=_architecture(family, config),
+        config=config,
+        source=str(folder),
+        seq=None if family == "vision" else min(128, _positions(config)),
+        max_seq=None if family == "vision" else _positions(config),
+        image=_image(config) if family == "vision" else None,
+        folder=str(folder),
+    )
+
+
+def _family(folder: Path, config: Mapping[str, Any]) -> Family:
+    architectures = config.get("architectures") or [""]
+    built_as = str(architectures[0])
+    if built_as.endswith(("ForCausalLM", "LMHeadModel")):
+        return "decoder"
+    if built_as.endswith("ForImageClassification"):
+        return "vision"
+    if "vocab_size" in config and not config.get("is_encoder_decoder", False):
+        return "encoder"
+    raise WorkloadError(
+        f"{folder} holds {built_as or 'a model'}, which is no encoder, decoder or image classifier",
+        hint="write a function that returns your model's call, and name it as package.module:function",
+    )
+
+
+def _architecture(family: Family, config: Mapping[str, Any]) -> Architecture:
+    match family:
+        case "decoder":
+            classes, trains = dict.fromkeys(DECODER_MODES, "AutoModelForCausalLM"), "forward"
+        case "vision":
+            classes, trains = {"classify": "AutoModelForImageClassification"}, "classify"
+        case _:
+            classes = {"embed": "AutoModel", "classify": "AutoModelForSequenceClassification"}
+            trains = "classify"
+    return Architecture("transformers", _AUTO, classes, trains=trains, model_type=config.get("model_type"))
+
+
+def _positions(config: Mapping[str, Any]) -> int:
+    positions = int(config.get("max_position_embeddings") or config.get("n_positions") or 512)
+    return positions - 2 if config.get("model_type") in _OFFSET_POSITIONS else positions
+
+
+def _image(config: Mapping[str, Any]) -> int:
+    size = config.get("image_size") or 224
+    return int(size if isinstance(size, int) else size[0])
