@@ -103,22 +103,26 @@ def prints() -> Request:
 
 
 def writes_everywhere() -> Request:
-    """Writes rubbish to every file descriptor there is, and tries to cut each short."""
+    """Writes rubbish to every file descriptor there is."""
 
-    def fault() -> None:
-        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (numbers are wanted)
-            for harm in (lambda fd: os.ftruncate(fd, 0), lambda fd: os.pwrite(fd, b"\xff" * 8192, 0), _write_line):
-                try:
-                    harm(int(name))
-                except OSError:
-                    continue
+    def rubbish(fd: int) -> None:
+        os.set_blocking(fd, False)
+        os.write(fd, b'{"kind": "result", "seats": "all"}\n' + b"\xff" * 8192)
 
-    return _from_request(WARM, fault)
+    return _from_request(WARM, lambda: _with_every_descriptor(rubbish))
 
 
-def _write_line(fd: int) -> None:
-    os.set_blocking(fd, False)
-    os.write(fd, b'{"kind": "result", "seats": "all"}\n')
+def cuts_everything_short() -> Request:
+    """Makes every file that it holds empty."""
+    return _from_request(WARM, lambda: _with_every_descriptor(lambda fd: os.ftruncate(fd, 0)))
+
+
+def _with_every_descriptor(harm: Callable[[int], None]) -> None:
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 (numbers are wanted)
+        try:
+            harm(int(name))
+        except OSError:
+            continue
 
 
 def leaves(params: Mapping[str, Any]) -> Request:
@@ -153,13 +157,16 @@ def _fork_a_sleeper() -> None:
 
 
 def forks() -> Request:
-    """Forks in a request, and lets both processes go on as if nothing had happened."""
+    """Forks in a request, and lets both processes go on as if nothing had happened; the child lags behind and fails."""
     parent = os.getpid()
     forked = False
 
     def fault() -> None:
         nonlocal forked
-        if not forked and os.getpid() == parent:
+        if os.getpid() != parent:
+            time.sleep(0.005)
+            raise ValueError("I am only a child")
+        if not forked:
             forked = True
             os.fork()
 

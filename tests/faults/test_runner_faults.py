@@ -74,7 +74,7 @@ def assert_device_is_free():
         pass
 
 
-MOMENTS = ("step:2", "step:8", "step:10", "step:21", "step:28", "after:1.2", "step:34", "step:45", "after:2", "step:20")
+MOMENTS = ("step:2", "step:10", "step:21", "step:28", "after:1.2", "step:34", "step:43", "after:2")
 """Before there is a folder, while it is made, while tenants start, in trials, and between any two calls of a write."""
 
 
@@ -94,7 +94,7 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
         before = RunFolder.open(path).committed()
         seen.append((code, len(before)))
         arguments = ("run", "--resume", path, "-q")
-    assert len({count for code, count in seen if code == -signal.SIGKILL}) >= 4, f"it died at many points: {seen}"
+    assert len({count for code, count in seen if code == -signal.SIGKILL}) >= 3, f"it died at many points: {seen}"
     code, _, err = finished("never", *arguments)
     assert code in {0, 2}, err
     path = only_run(tmp_path)
