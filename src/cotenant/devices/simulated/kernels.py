@@ -10,8 +10,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-KINDS = ("gemm", "conv", "depthwise", "attention", "elementwise", "reduction", "copy", "gather", "other")
-"""What a kernel does, in the order of the codes in `Kernels.kind`."""
+KINDS = ("gemm", "conv", "depthwise", "attention", "elementwise", "reduction", "copy", "gather", "transfer")
+"""What a kernel does, in the order of the codes in `Kernels.kind`; a transfer is a copy between host and device."""
+
+TRANSFER = KINDS.index("transfer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,12 @@ class Kernels:
     flops: Floats
     read: Floats
     """Bytes read, each once."""
+    weights: Floats
+    """How many of them are parameters or tables: nothing has just written them, so they come from DRAM."""
     written: Floats
     """Bytes written, each once."""
     m: Floats
-    """Rows of the product that it computes (0: it isn't one), over all its batches."""
+    """Rows of each product that it computes (0: it isn't one)."""
     n: Floats
     """Columns of the product."""
     k: Floats

@@ -22,8 +22,15 @@ class Clocks(_Data):
     base: float = Field(gt=0)
     boost: float = Field(gt=0)
     memory: float = Field(gt=0)
+    sustained: float | None = Field(default=None, gt=0)
+    """What it holds under heavy load at its power limit, where that is well below boost."""
     step: float = Field(default=15, gt=0)
     """Clocks can be locked in steps of this."""
+
+    @property
+    def under_load(self) -> float:
+        """The clock to expect under load."""
+        return self.sustained or self.boost
 
     @model_validator(mode="after")
     def _ordered(self) -> "Clocks":
@@ -119,7 +126,9 @@ class GpuSpec(_Data):
     context_mib: float = Field(gt=0)
     """What a CUDA context with torch's libraries takes before the first tensor."""
     launch_us: float = Field(gt=0)
-    """From one kernel's end to the next one's start on a busy stream."""
+    """What a kernel takes beside its work on a busy stream: start, fill, drain."""
+    host_gb_s: float = Field(gt=0)
+    """What copies between host and device reach, pinned."""
     power: Power
     thermal: Thermal
     sensor: Sensor
