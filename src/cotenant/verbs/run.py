@@ -105,6 +105,11 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     text = folder.manifest.get("study")
     if not isinstance(text, str):
         raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
+    for key, kind in (("sessions", list), ("modes", list), ("capacity_rps", dict)):
+        if not isinstance(folder.manifest.get(key, kind()), kind):
+            raise RunFolderError(
+                f"the manifest of {path} is damaged: {key!r} is no {kind.__name__}", hint="restore it from a copy"
+            )
     study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
@@ -142,6 +147,8 @@ def _carry_out(
     with ExitStack() as stack:
         stack.enter_context(device_lock(device.lock_keys(), run=str(path)))
         resumed = folder is not None
+        if folder is not None:
+            folder = RunFolder.open(folder.path)  # whoever held the lock until now may have gone on with it
         if folder is None:
             folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
         folder.resume()
