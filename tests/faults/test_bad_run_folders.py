@@ -2,9 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.records import TrialRecords
 from cotenant.store.folder import RunFolder
 
 VERBS = {
@@ -12,7 +14,7 @@ VERBS = {
     "show --json": ["show", "--json"],
     "sql": ["sql", "select 1"],
     "export": ["export", "trials"],
-    "run --resume": ["run", "--resume"],
+    "run --resume": ["run", "-q", "--resume"],
 }
 STUDY = "name: s\ntenants: {a: {workload: sleep}}\nmixes: [solo]\n"
 
@@ -107,6 +109,58 @@ def test_a_run_whose_study_can_not_be_read_can_not_be_resumed(tmp_path, capsys, 
     assert said.err.startswith("error: ")
     assert "Traceback" not in said.err
     assert "should not have happened" not in said.err
+
+
+@pytest.mark.parametrize("entry", [{"sessions": 5}, {"modes": "all"}, {"capacity_rps": [1]}])
+def test_a_manifest_whose_entries_are_of_the_wrong_kind_can_not_be_resumed(tmp_path, capsys, entry):
+    RunFolder.create(tmp_path / "run", {"study": STUDY, **entry})
+    assert f"is damaged: {next(iter(entry))!r} is no " in told(capsys, "run", "--resume", tmp_path / "run")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("table", ["trials", "requests"])
+def test_every_verb_names_the_file_that_is_damaged(tmp_path, capsys, table, verb):
+    run = RunFolder.create(tmp_path / "run", {"study": STUDY})
+    run.commit(trial())
+    file = run.trial_path(0) / f"{table}.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    arguments = ["sql", f"select * from {table}"] if verb == "sql" else VERBS[verb]
+    arguments = ["export", table] if verb == "export" else arguments
+    assert f"{file} is damaged: " in told(capsys, *arguments, tmp_path / "run")
+
+
+def trial():
+    now = np.arange(20, dtype=np.int64) * 1_000_000
+    name = {"trial": 0, "tenant": "a", "of": "a", "workload": "sleep", "batch": 1, "load": "closed(1)"}
+    return TrialRecords(
+        trial={
+            "trial": 0,
+            "block": 0,
+            "order": 0,
+            "session": 0,
+            "mix": "a",
+            "solo": True,
+            "device": "cpu",
+            "simulated": False,
+            "sharing": "alone",
+            "settings": "{}",
+            "load": "closed(1)",
+            "window_s": 0.02,
+            "verdict": "valid",
+            "failed_checks": [],
+            "reasons": [],
+        },
+        tenants=(name,),
+        requests={
+            "tenant": np.full(20, "a"),
+            "seq": np.arange(20, dtype=np.int64),
+            "intended_ns": now,
+            "started_ns": now,
+            "done_ns": now + 900_000,
+            "in_window": np.ones(20, bool),
+            "ok": np.ones(20, bool),
+        },
+    )
 
 
 def test_a_run_without_a_trial_shows_that(tmp_path, capsys):
