@@ -1,0 +1,44 @@
+"""`cotenant report`: what came out as one HTML file, Markdown and figures."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.output import as_json, show_json
+
+EPILOG = """\b
+Examples:  cotenant report RUN                          writes RUN/report.html
+           cotenant report RUN RUN --out both.html      several runs beside each other
+           cotenant report RUN --markdown report.md --figures figures/
+"""
+
+
+@click.command("report", epilog=EPILOG)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Default: RUN/report.html; ./report.html for several.",
+)
+@click.option(
+    "--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Also as Markdown, for a pull request."
+)
+@click.option("--figures", metavar="DIR", type=click.Path(path_type=Path), help="Also every figure as SVG and PNG.")
+@as_json
+def command(
+    *, runs: tuple[Path, ...], out: Path | None, markdown: Path | None, figures: Path | None, as_json: bool
+) -> None:
+    """Write the result of one run folder or several as one HTML file that needs no network.
+
+    The paths of the files written are printed, one a line.
+    """
+    from cotenant.verbs.report import report
+
+    written = report(runs, out=out, markdown=markdown, figures=figures)
+    if as_json:
+        show_json(written)
+    else:
+        for path in (written.html, written.markdown, *written.figures):
+            if path is not None:
+                click.echo(path)

@@ -1,0 +1,48 @@
+"""Every figure of a report, in reading order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cotenant.report.figures.figure import Absent, Figure
+from cotenant.report.figures.latency import latency_figure
+from cotenant.report.figures.load_curves import load_figure
+from cotenant.report.figures.material import Material
+from cotenant.report.figures.names import Condition
+from cotenant.report.figures.roofline import roofline_figure
+from cotenant.report.figures.sensors import sensors_figure
+from cotenant.report.figures.slowdown import slowdown_figure
+from cotenant.report.figures.stages import stages_figure
+from cotenant.report.figures.work import fairness_figure, stp_figure, throughput_figure
+
+Drawn = Sequence[Figure | Absent]
+
+
+def figures(material: Material) -> dict[str, Drawn]:
+    """Figures by kind; those of several conditions or runs follow one another. An absence is told once."""
+    by_condition: dict[str, Callable[[Material, Condition], Figure | Absent]] = {
+        "slowdown": slowdown_figure,
+        "latency": latency_figure,
+        "throughput": throughput_figure,
+        "stp": stp_figure,
+        "fairness": fairness_figure,
+        "stages": stages_figure,
+    }
+    conditions = material.names.conditions or [Condition("", "", "")]
+    found = {
+        kind: _told([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
+    }
+    found["load"] = [load_figure(material)]
+    found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
+    found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])
+    order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
+    return {kind: found[kind] for kind in order}
+
+
+def _told(drawn: Drawn) -> Drawn:
+    """Figures that could be drawn, or else one reason for none; names numbered where there are several."""
+    real = [figure for figure in drawn if isinstance(figure, Figure)]
+    if not real:
+        return drawn[:1]
+    if len(real) == 1:
+        return real
+    return [replace(figure, name=f"{figure.name}-{number}") for number, figure in enumerate(real, 1)]

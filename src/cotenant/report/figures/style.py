@@ -1,0 +1,121 @@
+"""How figures look: colours that hold on white and on black, thin axes, no ornament."""
+
+from typing import Any
+
+PALETTE = ["#3578b9", "#d9702f", "#2a9270", "#a95bb0", "#a8871d", "#cc4455", "#6c7a89", "#1491a3"]
+ACCENT = PALETTE[0]
+QUIET = "#868e96"
+"""For references and for what is not the subject; visible on white and on black."""
+
+CONFIG: dict[str, Any] = {
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "range": {"category": PALETTE},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 500, "labelLimit": 220, "gridOpacity": 0.5},
+    "axisY": {"titleAlign": "left", "titleAnchor": "end", "titleAngle": 0, "titleX": 0, "titleY": -10},
+    "legend": {
+        "orient": "top",
+        "direction": "horizontal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": 500,
+        "labelLimit": 260,
+        "symbolStrokeWidth": 2.5,
+        "columns": 3,
+        "layout": {"top": {"direction": "vertical", "anchor": "start"}},
+    },
+    "header": {
+        "labelFontSize": 13,
+        "labelFontWeight": 600,
+        "labelAnchor": "start",
+        "labelOrient": "top",
+        "title": None,
+        "labelLimit": 420,
+    },
+    "point": {"filled": True, "size": 70},
+    "rule": {"strokeWidth": 2},
+    "line": {"strokeWidth": 2},
+    "aria": False,
+}
+"""The page describes each figure in words; marks would only repeat numbers one by one."""
+
+
+def whole(spec: dict[str, Any], height: int | dict[str, int]) -> dict[str, Any]:
+    """A specification as wide as its place on the page."""
+    return {
+        "data": {"name": "rows"},
+        "config": CONFIG,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+    } | spec
+
+
+def faceted(
+    field: str, order: list[str], spec: dict[str, Any], height: int | dict[str, int], resolve: dict[str, Any]
+) -> dict[str, Any]:
+    """One panel for each value of a field, one below the other; the page sets their width.
+
+    Without an order they come as in the data.
+    """
+    return {
+        "data": {"name": "rows"},
+        "config": CONFIG,
+        "facet": {"row": {"field": field, "type": "nominal", "sort": order or None, "title": None}},
+        "spec": {"width": 600, "height": height} | spec,
+        "resolve": resolve,
+        "spacing": 34,
+    }
+
+
+def colour(field: str, order: list[str], title: str) -> dict[str, Any]:
+    """Colours in the order of the names, so that one name has one colour throughout a figure."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "sort": None,
+        "scale": {"domain": order, "range": [PALETTE[i % len(PALETTE)] for i in range(len(order))]},
+    }
+
+
+def interval_layers(
+    y: dict[str, Any], x_title: str, colouring: dict[str, Any] | None, tooltip: list[dict[str, Any]], zero: bool
+) -> list[dict[str, Any]]:
+    """An estimate as a dot on the line of its interval (`est`, `lo`, `hi`)."""
+    scale = {"zero": zero, "nice": True}
+    shared = {"y": y} | ({"color": colouring} if colouring else {"color": {"value": ACCENT}})
+    return [
+        {
+            "transform": [{"filter": {"field": "lo", "valid": True}}, {"filter": {"field": "hi", "valid": True}}],
+            "mark": {"type": "rule"},
+            "encoding": shared
+            | {"x": {"field": "lo", "type": "quantitative", "title": x_title, "scale": scale}, "x2": {"field": "hi"}},
+        },
+        {
+            "transform": [{"filter": {"field": "est", "valid": True}}],
+            "mark": {"type": "point", "filled": True, "opacity": 1},
+            "encoding": shared
+            | {
+                "x": {"field": "est", "type": "quantitative", "title": x_title, "scale": scale},
+                "tooltip": tooltip,
+            },
+        },
+    ]
+
+
+def tips(*fields: tuple[str, str]) -> list[dict[str, Any]]:
+    """Tooltip lines; numbers in four digits."""
+    return [
+        {"field": name, "title": title, "type": "nominal"}
+        if kind == "text"
+        else {"field": name, "title": title, "type": "quantitative", "format": ".4~g"}
+        for name, title, kind in (
+            (name, title.removeprefix("#"), "number" if title[0] == "#" else "text") for name, title in fields
+        )
+    ]
+
+
+def interval_rows_height(lines: int) -> dict[str, int]:
+    """Height of a panel with so many lines of dots, as a step each."""
+    return {"step": 26 if lines > 1 else 34}

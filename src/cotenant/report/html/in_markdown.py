@@ -1,0 +1,82 @@
+"""The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
+
+from cotenant.analyse.cells import Cell
+from cotenant.analyse.summary import TenantSummary
+from cotenant.report.figures.material import Material
+from cotenant.report.html.answers import mix_answers, tenant_lines
+from cotenant.report.markdown import bullets, escaped, table
+
+
+def markdown_report(material: Material) -> str:
+    """The whole text. Names are escaped: they can be neither markup nor HTML."""
+    runs = [
+        f"- {f'**{run.letter}** ' if len(material.runs) > 1 else ''}"
+        + escaped(
+            f"{run.manifest.get('study_name') or 'a run'} on {run.manifest.get('device') or '?'}, run {run.identity}"
+        )
+        for run in material.runs
+    ]
+    parts = [
+        "# cotenant report",
+        "\n".join(runs),
+        "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
+        "## The answer",
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.advice) or _nothing(material),
+        _mixes(material),
+        "## Tenants",
+        _tenants(material),
+        "## In sentences",
+        bullets(material.sentences),
+        _not_valid(material),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def _mixes(material: Material) -> str:
+    head = ("mix", "sharing", "gets done", "STP", "slowdown of each", "fairness", "trials")
+    rows = [
+        (
+            f"{line.run} {line.mix} {line.condition}".strip(),
+            line.sharing,
+            line.words,
+            line.stp,
+            line.costs,
+            line.fairness,
+            line.verdict,
+        )
+        for line in mix_answers(material)
+    ]
+    return table(head, rows)
+
+
+def _tenants(material: Material) -> str:
+    cells: dict[Cell, list[TenantSummary]] = {}
+    for tenant in material.summary.tenants:
+        cells.setdefault(tenant.cell, []).append(tenant)
+    rows = [
+        (material.names.cell(cell), line.tenant, line.throughput, line.p50, line.p99, line.slowdown, line.objective)
+        for cell, tenants in cells.items()
+        for line in tenant_lines(tenants)
+    ]
+    return table(("where", "tenant", "requests/s", "p50 ms", "p99 ms", "slowdown", "objective"), rows)
+
+
+def _nothing(material: Material) -> str:
+    if not material.trials:
+        return "The run holds no trial yet, so there is nothing to judge."
+    if all(trial.verdict == "invalid" for trial in material.trials):
+        return "No trial is valid, so no number here can be believed. The reasons are below."
+    return "No mix was measured: tenants ran alone."
+
+
+def _not_valid(material: Material) -> str:
+    bad = [trial for trial in material.trials if trial.verdict != "valid"]
+    if not bad:
+        return ""
+    reasons: dict[str, int] = {}
+    for trial in bad:
+        for reason in trial.reasons or trial.failed_checks:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:20]
+    lines = "\n".join(f"- {escaped(reason)} ({reasons[reason]}x)" for reason in commonest)
+    return f"## Trials that are not valid: {len(bad)} of {len(material.trials)}\n\n{lines}"

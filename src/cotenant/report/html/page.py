@@ -1,0 +1,240 @@
+"""The whole report as one HTML text."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from cotenant import __version__
+from cotenant.analyse.cells import Cell
+from cotenant.measure.checks import CHECKS
+from cotenant.report.figures.every import Drawn
+from cotenant.report.figures.figure import Figure
+from cotenant.report.figures.latency import (
+    TIMELINE,
+    UNDERSTANDING,
+    mix_curve_rows,
+    mix_curves_spec,
+    timeline_rows,
+    timeline_spec,
+)
+from cotenant.report.figures.material import Material, RunFacts
+from cotenant.report.figures.names import Condition
+from cotenant.report.figures.slowdown import UNDERSTANDING as UNDERSTANDING_SLOWDOWN
+from cotenant.report.html.answers import keys, mix_answers, tenant_lines
+from cotenant.report.html.embedding import columnar, embedded_json, script_hash
+from cotenant.report.html.heat_map import heat_maps
+from cotenant.report.literal import literal
+
+VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
+MOST_TRIALS_LISTED = 200
+MOST_MIX_POINTS = 24_000
+"""Of all mixes together, so that the page stays small however many there are."""
+
+SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "latency": ("Latency", ("latency",)),
+    "work": ("Throughput and STP", ("stp", "throughput")),
+    "fairness": ("Fairness", ("fairness",)),
+    "load": ("Load and latency", ("load",)),
+    "stages": ("Stages", ("stages",)),
+    "roofline": ("Roofline", ("roofline",)),
+    "sensors": ("Sensors", ("sensors",)),
+}
+"""Sections made of figures alone, in reading order."""
+
+
+def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
+    """One HTML text that needs no network and no other file."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("cotenant.report.html", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Whatever is printed is text that anybody may have written: no character of it may reorder or hide others.
+        finalize=lambda value: literal(value, keep="\n") if type(value) is str else value,
+    )
+    scripts = [*map(_vendored, VENDORED), _resource("templates", "report.js")]
+    shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
+    return environment.get_template("report.html.j2").render(
+        title=_title(material),
+        version=__version__,
+        policy=f"default-src 'none'; script-src {' '.join(map(script_hash, scripts))}; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        style=_markup(_resource("templates", "report.css")),
+        scripts=[_markup(script) for script in scripts],
+        data=_markup(embedded_json(_data(material, [one for one in shown if isinstance(one, Figure)], drawn))),
+        material=material,
+        answers=mix_answers(material),
+        verdicts=_verdicts(material),
+        heat_maps=heat_maps(material),
+        slowdown_names=[one.name for one in drawn["slowdown"] if isinstance(one, Figure)],
+        absent_slowdown=next((one for one in drawn["slowdown"] if not isinstance(one, Figure)), None),
+        understanding_slowdown=UNDERSTANDING_SLOWDOWN,
+        understanding_curves=UNDERSTANDING,
+        understanding_timeline=TIMELINE,
+        mixes=_mixes(material),
+        sections=[
+            (anchor, title, [one for kind in kinds for one in drawn[kind]])
+            for anchor, (title, kinds) in SECTIONS.items()
+        ],
+        figure_type=Figure,
+        checks=_checks(material),
+        bad_trials=_bad_trials(material),
+        most_trials=MOST_TRIALS_LISTED,
+        runs=[_run(run) for run in material.runs],
+    )
+
+
+def _title(material: Material) -> str:
+    studies = list(dict.fromkeys(str(run.manifest.get("study_name") or "a run") for run in material.runs))
+    return ", ".join(studies) + (f": {len(material.runs)} runs" if len(material.runs) > 1 else "")
+
+
+def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn]) -> dict[str, Any]:
+    """What the page's script needs."""
+    key_of = keys(material)
+    cells = [cell for cell in key_of if not cell.solo]
+    each = MOST_MIX_POINTS // max(1, len(cells))
+    solos: dict[tuple[str, Condition], list[Any]] = {}
+    for curve in material.curves:
+        if curve.cell.solo:
+            solos.setdefault((curve.cell.run, Condition.of(curve.cell)), []).append(curve)
+    return {
+        "figures": {
+            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows)
+            for figure in (*shown, *(one for one in drawn["slowdown"] if isinstance(one, Figure)))
+        },
+        "mixes": {
+            key_of[cell]: {
+                "curves": columnar(
+                    mix_curve_rows(material, cell, solos.get((cell.run, Condition.of(cell)), []), min(600, each))
+                ),
+                "timeline": columnar(timeline_rows(material, cell)),
+            }
+            for cell in cells
+        },
+        "mix_specs": {
+            "curves": {"spec": mix_curves_spec(), "margin": 56},
+            "timeline": {"spec": timeline_spec(), "margin": 56},
+        },
+    }
+
+
+def _mixes(material: Material) -> list[dict[str, Any]]:
+    """The tables of every mix, hidden until it is chosen."""
+    trials: dict[Cell, list[Any]] = {}
+    for trial in material.trials:
+        trials.setdefault(trial.cell, []).append(trial)
+    key_of = keys(material)
+    return [
+        {
+            "key": key_of[mix.cell],
+            "name": material.names.cell(mix.cell),
+            "tenants": tenant_lines([one for one in material.summary.tenants if one.cell == mix.cell]),
+            "verdict": mix.verdict,
+            "trials": sum(mix.trials_by_verdict.values()),
+            "bad": [trial for trial in trials.get(mix.cell, []) if trial.verdict != "valid"][:6],
+            "blocks": mix.blocks,
+        }
+        for mix in material.summary.mixes
+        if not mix.cell.solo
+    ]
+
+
+def _verdicts(material: Material) -> dict[str, int]:
+    count = Counter(trial.verdict for trial in material.trials)
+    return {verdict: count[verdict] for verdict in ("valid", "unstable", "invalid") if count[verdict]}
+
+
+def _checks(material: Material) -> list[dict[str, Any]]:
+    failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
+    known = [
+        {
+            "name": check.name,
+            "meaning": check.meaning,
+            "hint": check.hint,
+            "when_failed": check.when_failed,
+            "failed": failed.pop(check.name, 0),
+        }
+        for check in CHECKS.values()
+    ]
+    unknown = [
+        {"name": name, "meaning": "not known to this version", "hint": "", "when_failed": "invalid", "failed": count}
+        for name, count in failed.items()
+    ]
+    return sorted([*known, *unknown], key=lambda check: -int(str(check["failed"])))
+
+
+def _bad_trials(material: Material) -> list[dict[str, Any]]:
+    return [
+        {
+            "run": material.names.run(trial.cell.run),
+            "trial": trial.trial,
+            "block": trial.block + 1,
+            "place": material.names.cell(trial.cell),
+            "verdict": trial.verdict,
+            "checks": ", ".join(trial.failed_checks),
+            "reasons": trial.reasons,
+        }
+        for trial in material.trials
+        if trial.verdict != "valid"
+    ]
+
+
+def _run(run: RunFacts) -> dict[str, Any]:
+    """What a person wants to know of a run, and the manifest whole."""
+    manifest = run.manifest
+    study = manifest.get("study", "")
+    described = manifest.get("device_description")
+    return {
+        "letter": run.letter,
+        "identity": run.identity,
+        "path": str(run.path),
+        "study_name": str(manifest.get("study_name") or "–"),  # noqa: RUF001 - a dash where there is nothing
+        "study": study if isinstance(study, str) else json.dumps(study, indent=1, ensure_ascii=False),
+        "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
+        "simulated": bool(manifest.get("simulated")),
+        "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
+        "left_out": [str(one) for one in manifest.get("left_out") or ()],
+        "facts": _flat(described if isinstance(described, Mapping) else {}),
+        "sessions": [_flat(one) for one in manifest.get("sessions") or () if isinstance(one, Mapping)],
+        "sensors": [one for one in manifest.get("sensors") or () if isinstance(one, Mapping)],
+        "instrument": _flat(found) if isinstance(found := manifest.get("instrument"), Mapping) else {},
+        "seed": manifest.get("seed"),
+    }
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested facts as one list: `git commit`, `git dirty`."""
+    lines: dict[str, str] = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            lines |= _flat(value, f"{name} ")
+        elif isinstance(value, (list, tuple)):
+            lines[name] = " ".join(map(str, value))
+        elif value is not None and value != "":
+            lines[name] = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return lines
+
+
+def _markup(text: str) -> Any:
+    """Our own text, which is HTML (or CSS, or JavaScript) already."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 - only files of this package, hashed or escaped JSON
+
+
+@cache
+def _vendored(name: str) -> str:
+    """A library's script; a closing tag inside it would end the element."""
+    return _resource("vendor", name).replace("</script", "<\\/script")
+
+
+def _resource(folder: str, name: str) -> str:
+    return (resources.files("cotenant.report.html") / folder / name).read_text(encoding="utf-8").strip()

@@ -1,0 +1,112 @@
+"use strict";
+// Draws what is on the page's JSON: a figure when it comes into view, a mix when its square is chosen.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const NARROW = 520;
+
+  function source(element) {
+    const { figure, mix, part } = element.dataset;
+    if (figure !== undefined) return data.figures[figure];
+    return { ...data.mix_specs[part], ...data.mixes[mix][part] };
+  }
+
+  function objects({ columns, rows }) {
+    return rows.map((row) => Object.fromEntries(columns.map((name, place) => [name, row[place]])));
+  }
+
+  // Panels below each other can't measure their place themselves: their width is what the labels leave.
+  function fitted({ spec, margin }, width) {
+    const copy = structuredClone(spec);
+    const narrow = width < NARROW;
+    const labels = Math.min(margin, Math.round(width * 0.36));
+    copy.config.legend.columns = narrow ? 1 : width < 760 ? 2 : 3;
+    copy.config.legend.labelLimit = Math.max(120, narrow ? width - 60 : width / 3);
+    copy.config.header.labelLimit = width - 20;
+    if (copy.facet) {
+      copy.spec.width = Math.max(120, width - labels - 26);
+      Object.assign(copy.config.axisY, { minExtent: labels, maxExtent: labels, labelLimit: labels - 8 });
+    } else {
+      copy.config.axisY.labelLimit = labels;
+    }
+    return copy;
+  }
+
+  async function draw(element) {
+    const width = Math.floor(element.clientWidth);
+    if (width === 0 || element.dataset.width === String(width)) return;
+    element.dataset.width = String(width);
+    const figure = source(element);
+    if (figure.rows.length === 0) {
+      element.textContent = "There is nothing to draw.";
+      return;
+    }
+    const spec = fitted(figure, width);
+    spec.data = { name: "rows", values: objects(figure) };
+    // The interpreter evaluates expressions without eval, so that the page's policy can forbid it.
+    await vegaEmbed(element, spec, { ast: true, actions: false, renderer: "svg", mode: "vega-lite", logLevel: vega.Error });
+    element.dataset.drawn = "yes";
+  }
+
+  function csv({ columns, rows }) {
+    const cell = (value) => {
+      if (value === null || value === undefined) return "";
+      let text = String(value);
+      if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = "'" + text;
+      return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+    };
+    return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+  }
+
+  function download(button) {
+    const { figure, mix, part } = button.dataset;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv(source(button))], { type: "text/csv" }));
+    link.download = (figure ?? `${mix}-${part}`) + ".csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  function choose(key, announce) {
+    for (const square of document.querySelectorAll(".heat button")) {
+      square.setAttribute("aria-pressed", String(square.dataset.mix === key));
+    }
+    for (const detail of document.querySelectorAll(".detail")) detail.hidden = detail.id !== key;
+    const detail = document.getElementById(key);
+    for (const drawing of detail.querySelectorAll(".drawing")) draw(drawing);
+    if (announce) document.getElementById(`${key}-title`).focus();
+  }
+
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        seen.unobserve(entry.target);
+        draw(entry.target);
+      }
+    },
+    { rootMargin: "600px" },
+  );
+  for (const drawing of document.querySelectorAll(".drawing[data-figure]")) seen.observe(drawing);
+
+  for (const button of document.querySelectorAll("button.download")) {
+    button.addEventListener("click", () => download(button));
+  }
+  for (const square of document.querySelectorAll(".heat button")) {
+    square.addEventListener("click", () => choose(square.dataset.mix, true));
+  }
+  // The largest known slowdown is what a reader asks about first.
+  const warmest = [...document.querySelectorAll(".heat button.slower")].sort(
+    (a, b) => b.style.getPropertyValue("--warmth") - a.style.getPropertyValue("--warmth"),
+  )[0];
+  if (warmest) choose(warmest.dataset.mix, false);
+
+  let settled;
+  addEventListener("resize", () => {
+    clearTimeout(settled);
+    settled = setTimeout(() => document.querySelectorAll(".drawing[data-drawn]").forEach(draw), 200);
+  });
+  addEventListener("beforeprint", () => document.querySelectorAll(".drawing").forEach(draw));
+  if (matchMedia("(max-width: 56rem)").matches) {
+    for (const words of document.querySelectorAll(".understanding")) words.open = false;
+  }
+})();

@@ -1,0 +1,65 @@
+"""`report`: what runs came to, as a page that can be sent around."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files of a report."""
+
+    html: Path
+    markdown: Path | None
+    figures: tuple[Path, ...]
+
+
+def report(
+    runs: Sequence[Path], *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
+) -> Written:
+    """Write one self-contained HTML file about one run or several, and Markdown and figures where asked for.
+
+    Args:
+        runs: Run folders.
+        out: The HTML file; by default `report.html` in the run's folder, or here if there are several runs.
+        markdown: Also write tables and sentences as Markdown, for a pull request.
+        figures: Also write every figure as SVG and PNG into this folder.
+
+    Raises:
+        RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or a file can't be written.
+        CotenantError: Figures are wanted and the renderer is not installed.
+    """
+    from cotenant.report.figures.every import figures as every_figure
+    from cotenant.report.figures.export import export_figures
+    from cotenant.report.figures.figure import Figure
+    from cotenant.report.figures.material import gather
+    from cotenant.report.html.page import page
+    from cotenant.report.html.in_markdown import markdown_report
+
+    material = gather(runs)
+    drawn = every_figure(material)
+    target = out or (runs[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
+    _write(target, page(material, drawn))
+    if markdown is not None:
+        _write(markdown, markdown_report(material))
+    files: Sequence[Path] = ()
+    if figures is not None:
+        files = export_figures([one for many in drawn.values() for one in many if isinstance(one, Figure)], figures)
+    return Written(target, markdown, tuple(files))
+
+
+def _write(path: Path, text: str) -> None:
+    """As a whole: whoever has the old file open never sees half of the new one."""
+    from cotenant.errors import RunFolderError
+
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise RunFolderError(
+            f"{path} can't be written: {(error.strerror or str(error)).lower()}.",
+            hint="Choose another file: --out FILE",
+        ) from None
