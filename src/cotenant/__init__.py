@@ -23,6 +23,7 @@ _VERBS = {
     "schema": "schema:schema",
     "show": "show:show",
     "sql": "sql:sql",
+    "write_report": "report:report",  # `cotenant.report` is the package of that name
 }
 
 __all__ = ["__version__", *_VERBS]  # noqa: PLE0604 - the names are strings, the checker can't see it
