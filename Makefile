@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench validate docs clean
 
 demo: $(READY)            ## measure what happens when three small models share this machine
 	@# 2 means "measured, but this machine was too busy to trust it", which the text says; it is no failure of the demo.
@@ -22,6 +22,9 @@ check: $(READY)           ## style, types, layers
 bench: $(READY)           ## speed and memory, as ratios from one run; writes docs/performance.md
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
+
+validate: $(READY)        ## simulated beside measured: make validate DATA=folder; writes docs/validation.md
+	$(BIN)/cotenant validate --data "$(DATA)" --write docs/validation.md
 
 docs: $(READY)            ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

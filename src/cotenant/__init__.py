@@ -23,6 +23,7 @@ _VERBS = {
     "schema": "schema:schema",
     "show": "show:show",
     "sql": "sql:sql",
+    "validate": "validate:validate",
     "write_report": "report:report",  # `cotenant.report` is the package of that name
 }
 

@@ -15,7 +15,19 @@ from cotenant import __version__
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
 
-VERBS = ("doctor", "run", "show", "studies", "devices", "workloads", "sql", "export", "schema")
+VERBS = (
+    "doctor",
+    "run",
+    "show",
+    "report",
+    "studies",
+    "devices",
+    "workloads",
+    "validate",
+    "sql",
+    "export",
+    "schema",
+)
 """In the order in which a newcomer meets them; each is a module here with a command of the same name."""
 
 EPILOG = """\b

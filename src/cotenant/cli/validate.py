@@ -1,0 +1,40 @@
+"""`cotenant validate`: how far to trust the simulation."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, console, show, show_json
+
+
+@click.command("validate")
+@click.option(
+    "--data",
+    required=True,
+    envvar="COTENANT_DATA",
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    help="Folder that holds the measured data.",
+)
+@click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be given several times.")
+@click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
+@as_json
+def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: bool) -> int:
+    """Compare the simulation with real measurements, data set by data set.
+
+    Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Exit code 3: a target
+    is missed.
+    """
+    from cotenant.report.validation import summary
+    from cotenant.verbs.validate import validate
+
+    talk = console(talk=True)
+    validation = validate(data, only, write=write, seen=lambda result: talk.print(f"{result.data_set}: {result.what}"))
+    if as_json:
+        show_json(validation.to_json())
+    else:
+        show(summary(validation.results))
+    if write is not None:
+        talk.print(f"Written: {write}")
+    return Exit.BREACH if validation.missed else Exit.OK

@@ -1,0 +1,100 @@
+"""`cotenant validate`: how far to trust the simulation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.validation.result import Measure, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Every result, in order."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def missed(self) -> tuple[Measure, ...]:
+        """The measures that don't reach their targets."""
+        return tuple(measure for result in self.results for measure in result.missed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, rows included, with what was reached."""
+        return {"results": [_result(result) for result in self.results], "missed": len(self.missed)}
+
+
+def validate(
+    data: Path, only: Sequence[str] = (), *, write: Path | None = None, seen: Callable[[Result], None] | None = None
+) -> Validation:
+    """Compare the simulation with measured data.
+
+    Args:
+        data: The folder that holds the data.
+        only: Names of data sets; empty: all.
+        write: Where to write the page, a Markdown file; its figures go into a folder beside it.
+        seen: Called with each result as it comes.
+
+    Raises:
+        DataError: A file is absent or damaged, or there is no data set of that name.
+    """
+    from cotenant.validation.runner import run
+
+    results = []
+    for result in run(data, only):
+        results.append(result)
+        if seen is not None:
+            seen(result)
+    validation = Validation(tuple(results))
+    if write is not None:
+        _write(validation, write)
+    return validation
+
+
+def _write(validation: Validation, page: Path) -> None:
+    from cotenant.errors import CotenantError
+    from cotenant.report.validation_page import figures, markdown
+
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        drawn = figures(validation.results, folder=page.stem)
+        if drawn:
+            (page.parent / page.stem).mkdir(exist_ok=True)
+        for name, svg in drawn.items():
+            (page.parent / name).write_text(svg, encoding="utf-8")
+        page.write_text(markdown(validation.results, folder=page.stem), encoding="utf-8")
+    except OSError as problem:
+        raise CotenantError(
+            f"can't write {page}: {problem.strerror}", hint="give --write a file in a folder of yours"
+        ) from None
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "data_set": result.data_set,
+        "what": result.what,
+        "source": result.source,
+        "split": result.split,
+        "n": result.n,
+        "n_held_out": result.n_held_out,
+        "measures": [_measure(measure) for measure in result.measures],
+        "quantity": result.quantity,
+        "unit": result.unit,
+        "rows": result.rows,
+        "notes": result.notes,
+    }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    target = measure.target
+    return {
+        "name": measure.name,
+        "value": measure.value,
+        "unit": measure.unit,
+        "n": measure.n,
+        "measured": measure.measured,
+        "fitted": measure.fitted,
+        "baselines": measure.baselines,
+        "target": None if target is None else {"low": target.low, "high": target.high},
+        "reached": measure.reached,
+    }
