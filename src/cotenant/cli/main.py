@@ -20,6 +20,7 @@ VERBS = (
     "run",
     "show",
     "report",
+    "compare",
     "studies",
     "devices",
     "workloads",

@@ -1,0 +1,211 @@
+"""Many runs over time: when did which tenant change its level?"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.comparison.changes import LEVEL, MARGIN
+from cotenant.analyse.comparison.common import common_part
+from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
+from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, relative_to, series_by_row
+from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.evidence import TenantEvidence
+from cotenant.analyse.intervals import Floats, student_t
+from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.plain import plain
+from cotenant.analyse.steps import Step, find_steps, noise_of, penalty
+from cotenant.records import SCHEMA_VERSION
+
+FEWEST_RUNS = 3
+LEAST_NOISE = 0.003
+"""Of a run's level around the truth: a few runs may happen to agree better than runs do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """A row that changed its level."""
+
+    row: Row | None
+    """None: the part that all tenants have in common."""
+    run: str
+    """The first run on the new level."""
+    started_utc: str
+    ratio: Estimate
+    """Level from then on / level before."""
+    cycles: Number
+    last: bool
+    """No later step of the row is known: it is still so."""
+    explained_by_clock: bool
+
+    @property
+    def regression(self) -> bool:
+        """It became slower and still is, and the clock does not explain it."""
+        return self.last and self.ratio.est > 1 and not self.explained_by_clock
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            **(self.row.to_json() if self.row else {"mix": None, "tenant": None}),
+            "run": self.run,
+            "started_utc": self.started_utc,
+            "ratio": self.ratio.to_json(),
+            "cycles_ratio": self.cycles.to_json(),
+            "last": self.last,
+            "explained_by_clock": self.explained_by_clock,
+            "regression": self.regression,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs in order of time, and every step."""
+
+    runs: tuple[tuple[str, str], ...]
+    """Identity and start of each."""
+    rows: int
+    """Rows that every run has."""
+    steps: tuple[RowStep, ...]
+    noise: float
+    """Relative standard deviation of a run's level around the truth."""
+    left_out: tuple[str, ...]
+    """Rows that some run lacks or does with other work."""
+    notes: tuple[str, ...]
+    margin: float
+    level: float
+
+    @property
+    def regression(self) -> bool:
+        """Something became slower and still is."""
+        return any(step.regression for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, stable within a schema version."""
+        from cotenant.analyse.comparison.history_sentences import history_sentences
+
+        clean: dict[str, Any] = plain(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "margin": self.margin,
+                "level": self.level,
+                "regression": self.regression,
+                "runs": [{"run": run, "started_utc": utc} for run, utc in self.runs],
+                "rows": self.rows,
+                "noise": self.noise,
+                "steps": [step.to_json() for step in self.steps],
+                "left_out": list(self.left_out),
+                "notes": list(self.notes),
+                "sentences": history_sentences(self),
+            }
+        )
+        return clean
+
+
+def compare_history(
+    evidence: Iterable[TenantEvidence], *, margin: float = MARGIN, level: float = LEVEL, notes: Sequence[str] = ()
+) -> History:
+    """Find the steps of every row over three runs or more.
+
+    A run is one replicate: its level is the mean over its blocks, and what runs differ by without a change is
+    estimated from all rows together. Steps below the margin are not reported. The chance of a step where there is
+    none is at most ``level`` over all rows.
+    """
+    by_run: dict[str, list[TenantEvidence]] = {}
+    for item in evidence:
+        by_run.setdefault(item.seen.run, []).append(item)
+    started = {run: min(item.started_utc for item in items) for run, items in by_run.items()}
+    order = sorted(by_run, key=lambda run: (started[run], run))
+    if len(order) < FEWEST_RUNS:
+        raise ValueError(f"a history needs {FEWEST_RUNS} runs")
+    runs = [series_by_row(by_run[run]) for run in order]
+    every = list(dict.fromkeys(row for run in runs for row in run))
+    rows = [row for row in every if _same_work([run.get(row) for run in runs])]
+    common = common_part([_alone(run, rows) for run in runs], margin)
+    levels = {row: _levels([run[row].time for run in runs], common.runs if common else None) for row in rows}
+    noise = max(noise_of(list(levels.values())), LEAST_NOISE)
+    series: dict[Row | None, Floats] = {row: levels[row] for row in rows}
+    if common is not None:
+        series[None] = _levels(common.runs, None)
+    df = max(1.0, 0.37 * (len(order) - 1))  # the median of differences knows about that much of a spread
+    cost = penalty(len(order), len(series), max(df * math.sqrt(len(series)), 4.0), level)
+    steps: list[RowStep] = []
+    for row, values in series.items():
+        found = find_steps(values, noise, cost, math.log1p(margin))
+        clocks = _clocks(runs, row)
+        steps += [
+            _step(row, step, found[-1] is step, clocks, runs=(order, started), df=df * len(series), margin=margin)
+            for step in found
+        ]
+    return History(
+        runs=tuple((run, started[run]) for run in order),
+        rows=len(rows),
+        steps=tuple(sorted(steps, key=lambda step: (step.started_utc, step.row is not None))),
+        noise=noise,
+        left_out=tuple(
+            dict.fromkeys(f"{row.tenant} in {row.mix} ({row.sharing})" for row in every if row not in levels)
+        ),
+        notes=tuple(notes),
+        margin=margin,
+        level=level,
+    )
+
+
+def _same_work(series: Sequence[Series | None]) -> bool:
+    works = {one.works if one is not None and one.time else None for one in series}
+    return None not in works and len(works) == 1 and not any(one is not None and one.overloaded for one in series)
+
+
+def _alone(run: Mapping[Row, Series], rows: Sequence[Row]) -> dict[str, Blocks]:
+    found: dict[str, list[Blocks]] = {}
+    for row in rows:
+        if row.solo:
+            found.setdefault(run[row].of, []).append(run[row].service)
+    return {of: pooled(parts) for of, parts in found.items()}
+
+
+def _levels(runs: Sequence[Blocks], common: Sequence[Blocks] | None) -> Floats:
+    """One number per run; without the common part where there is one."""
+    own = [(relative_to(run, shared) or run) for run, shared in zip(runs, common or [{}] * len(runs), strict=True)]
+    return np.asarray([statistics.fmean(run.values()) for run in own])
+
+
+def _clocks(runs: Sequence[Mapping[Row, Series]], row: Row | None) -> Floats | None:
+    """Logarithm of the clock in each run."""
+    if row is not None:
+        of_row = [run[row].clock for run in runs]
+    else:
+        of_row = [pooled([one.clock for at, one in run.items() if at.solo]) for run in runs]
+    if not all(of_row):
+        return None
+    return np.asarray([statistics.fmean(run.values()) for run in of_row])
+
+
+def _step(
+    row: Row | None,
+    step: Step,
+    last: bool,
+    clocks: Floats | None,
+    *,
+    runs: tuple[Sequence[str], Mapping[str, str]],
+    df: float,
+    margin: float,
+) -> RowStep:
+    order, started = runs
+    size = step.after - step.before
+    half = student_t(max(df, 1.0)) * step.error
+    ratio = _ratio(size, half, len(order))
+    cycles: Number = Missing("no clock sensor in every run")
+    excused = False
+    if clocks is not None:
+        clock = float(clocks[step.at :].mean() - clocks[: step.at].mean())
+        cycles = _ratio(size + clock, half, len(order))
+        excused = size > 0 and clock < math.log(1 - CLOCK_MOVED) and size + clock < math.log1p(margin)
+    run = order[step.at]
+    return RowStep(row, run, started[run], ratio, cycles, last, excused)
+
+
+def _ratio(log: float, half: float, runs: int) -> Estimate:
+    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half), runs, "levels of a partition of runs")

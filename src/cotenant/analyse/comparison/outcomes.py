@@ -1,0 +1,196 @@
+"""From series of two runs to verdicts with their reasons: rows, whole tenants, and what all have in common."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from cotenant.analyse.comparison.changes import LEVEL, Judged, Verdict, change, judge
+from cotenant.analyse.comparison.series import Blocks, Series, pooled, relative_to
+from cotenant.analyse.effects import RatioEffect
+from cotenant.analyse.equivalence import equivalence
+from cotenant.analyse.missing import Missing, Number
+
+Because = Literal[
+    "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",
+    "too noisy", "too few blocks", "no usable trial", "other work", "other rate",
+]  # fmt: skip
+"""Why there is this verdict: a closed set, so that scripts can act on it."""
+
+CLOCK_MOVED = 0.01
+"""A clock that fell by less explains nothing."""
+NO_CLOCK = "no clock sensor in both runs"
+
+
+class Pair(NamedTuple):
+    """One quantity in both runs."""
+
+    before: Blocks
+    now: Blocks
+
+    def change(self) -> RatioEffect | None:
+        """Now / before."""
+        return change(self.now, self.before)
+
+    def without(self, common: "Pair | None") -> "Pair":
+        """What is left when each block's common part is taken out."""
+        if common is None:
+            return self
+        return Pair(*(relative_to(run, shared) for run, shared in zip(self, common, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something to be judged."""
+
+    time: Pair
+    cycles: Pair
+    clock: Pair
+    unserved: bool = False
+    """Judged by the requests that were not served, and not by the time of those that were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A verdict and the numbers behind it."""
+
+    verdict: Verdict
+    because: Because
+    total: Number
+    """Time per request now / before."""
+    own: Number
+    """The same without what all tenants have in common."""
+    cycles: Number
+    """Clock cycles per request now / before."""
+    clock: Number
+    """Clock now / before."""
+    p_value: float | None = None
+    blocks_missing: int | None = None
+
+    @property
+    def regression(self) -> bool:
+        """It is slower, and not because of the clock."""
+        return self.verdict == "slower" and self.because != "the clock"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "verdict": self.verdict,
+            "because": self.because,
+            "ratio": self.total.to_json(),
+            "own_ratio": self.own.to_json(),
+            "cycles_ratio": self.cycles.to_json(),
+            "clock_ratio": self.clock.to_json(),
+            "p_value": self.p_value,
+            "blocks_missing": self.blocks_missing,
+            "regression": self.regression,
+        }
+
+
+def refused(because: Because, detail: str) -> Outcome:
+    """No verdict, and why."""
+    nothing = Missing(detail)
+    return Outcome("ambiguous", because, nothing, nothing, nothing, nothing)
+
+
+def subject(before: Series, now: Series) -> Subject:
+    """A row: by its time, or where requests were not served by how many had to be offered for one that was."""
+    unserved = before.overloaded or now.overloaded
+    return Subject(
+        time=Pair(before.offered, now.offered) if unserved else Pair(before.time, now.time),
+        cycles=Pair(before.cycles, now.cycles),
+        clock=Pair(before.clock, now.clock),
+        unserved=unserved,
+    )
+
+
+def together(subjects: Sequence[Subject]) -> Subject:
+    """Several rows as one: their mean in each block, which scatters less than each of them."""
+
+    def mean(pairs: Sequence[Pair]) -> Pair:
+        return Pair(pooled([pair.before for pair in pairs]), pooled([pair.now for pair in pairs]))
+
+    return Subject(
+        time=mean([one.time for one in subjects]),
+        cycles=mean([one.cycles for one in subjects]),
+        clock=mean([one.clock for one in subjects]),
+    )
+
+
+def outcomes(
+    subjects: Sequence[Subject], common: Pair | None, margin: float, level: float, *, common_moved: bool
+) -> list[Outcome]:
+    """Verdicts on one family of subjects.
+
+    Args:
+        subjects: Each with two blocks or more in either run.
+        common: What all tenants have in common in each block.
+        margin: The smallest change that matters.
+        level: For the whole family.
+        common_moved: The common part is a change in itself, so that it is not taken out of the subjects.
+    """
+    totals = [one.time.change() for one in subjects]
+    owns = [one.time.without(None if one.unserved else common).change() for one in subjects]
+    judged_by = [total if common_moved or own is None else own for total, own in zip(totals, owns, strict=True)]
+    effects = [effect for effect in judged_by if effect is not None]
+    if len(effects) < len(subjects):
+        raise ValueError("a subject has fewer than two blocks")
+    verdicts = judge(effects, margin, level)
+    return [
+        _outcome(one, total, own, judged, margin, common_moved=common_moved)
+        for one, total, own, judged in zip(subjects, totals, owns, verdicts, strict=True)
+    ]
+
+
+def _outcome(
+    one: Subject,
+    total: RatioEffect | None,
+    own: RatioEffect | None,
+    judged: Judged,
+    margin: float,
+    *,
+    common_moved: bool,
+) -> Outcome:
+    cycles, clock = one.cycles.change(), one.clock.change()
+    return Outcome(
+        verdict=judged.verdict,
+        because=_because(one, own, judged, (cycles, clock), margin=margin, common_moved=common_moved),
+        total=total.ratio if total else Missing("too few blocks"),
+        own=own.ratio if own else Missing("no common part in its blocks"),
+        cycles=cycles.ratio if cycles else Missing(NO_CLOCK),
+        clock=clock.ratio if clock else Missing(NO_CLOCK),
+        p_value=judged.p_value,
+        blocks_missing=judged.blocks_missing,
+    )
+
+
+def _because(
+    one: Subject,
+    own: RatioEffect | None,
+    judged: Judged,
+    cycles_and_clock: tuple[RatioEffect | None, RatioEffect | None],
+    *,
+    margin: float,
+    common_moved: bool,
+) -> Because:
+    if one.unserved:
+        return "requests not served"
+    if judged.verdict == "same":
+        return "within the margin"
+    if judged.verdict == "ambiguous":
+        return "too noisy"
+    if judged.verdict == "slower" and excused_by_clock(*cycles_and_clock, margin):
+        return "the clock"
+    if common_moved and own is not None and abs(own.log_ratio) <= math.log1p(margin):
+        return "all tenants alike"
+    return "beyond the margin"
+
+
+def excused_by_clock(cycles: RatioEffect | None, clock: RatioEffect | None, margin: float) -> bool:
+    """The clock fell, and in cycles it is shown to be the same or less: only what is shown excuses.
+
+    Assumes that the work scales with the clock; a tenant that waits for memory takes fewer cycles at a lower one.
+    """
+    if cycles is None or clock is None or clock.ratio.est > 1 - CLOCK_MOVED:
+        return False
+    return cycles.log_ratio < 0 or equivalence(cycles, margin, LEVEL).holds(LEVEL)

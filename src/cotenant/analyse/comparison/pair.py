@@ -1,0 +1,235 @@
+"""Two runs side by side: a verdict for every tenant of every cell that both have."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.analyse.comparison.changes import LEVEL, MARGIN
+from cotenant.analyse.comparison.common import Common, common_part
+from cotenant.analyse.comparison.outcomes import Because, Outcome, Pair, Subject, outcomes, refused, subject, together
+from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, series_by_row
+from cotenant.analyse.evidence import TenantEvidence
+from cotenant.analyse.intervals import mean_interval
+from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.plain import plain
+from cotenant.records import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One tenant of one cell, now against before."""
+
+    row: Row
+    of: str
+    outcome: Outcome
+    before_ms: Number
+    now_ms: Number
+    detail: str = ""
+    """What stands in the way of a comparison by time, if something does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return (
+            self.row.to_json()
+            | {"of": self.of, "detail": self.detail}
+            | self.outcome.to_json()
+            | {"before_ms": self.before_ms.to_json(), "now_ms": self.now_ms.to_json()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TenantChange:
+    """A tenant of the study over all its cells together, which shows smaller changes than any one of them."""
+
+    of: str
+    rows: int
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"of": self.of, "rows": self.rows} | self.outcome.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class CommonChange:
+    """What all tenants alone have in common."""
+
+    tenants: int
+    alike: int
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"tenants": self.tenants, "alike": self.alike} | self.outcome.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All of it."""
+
+    rows: tuple[RowChange, ...]
+    tenants: tuple[TenantChange, ...]
+    """Of the study's tenants with two comparable rows or more."""
+    common: CommonChange | None
+    only_before: tuple[Row, ...]
+    only_now: tuple[Row, ...]
+    notes: tuple[str, ...]
+    """What else differs between the runs, one sentence each."""
+    margin: float
+    level: float
+
+    @property
+    def regression(self) -> bool:
+        """Something is slower, and not because of the clock."""
+        judged = [row.outcome for row in self.rows] + [tenant.outcome for tenant in self.tenants]
+        if self.common is not None:
+            judged.append(self.common.outcome)
+        return any(outcome.regression for outcome in judged)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, stable within a schema version."""
+        from cotenant.analyse.comparison.sentences import comparison_sentences
+
+        clean: dict[str, Any] = plain(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "margin": self.margin,
+                "level": self.level,
+                "regression": self.regression,
+                "common": self.common.to_json() if self.common else None,
+                "tenants": [tenant.to_json() for tenant in self.tenants],
+                "rows": [row.to_json() for row in self.rows],
+                "only_before": [row.to_json() for row in self.only_before],
+                "only_now": [row.to_json() for row in self.only_now],
+                "notes": list(self.notes),
+                "sentences": comparison_sentences(self),
+            }
+        )
+        return clean
+
+
+def compare_pair(
+    before: Iterable[TenantEvidence],
+    now: Iterable[TenantEvidence],
+    *,
+    margin: float = MARGIN,
+    level: float = LEVEL,
+    notes: Sequence[str] = (),
+) -> Comparison:
+    """Compare two independent runs: what all tenants have in common, whole tenants, then row by row.
+
+    A common part within the margin is what a machine does between two days: it is taken out of every block before
+    tenants and rows are judged. Beyond the margin it is a change in itself: tenants and rows are judged with it and
+    say so. The chance of even one false `slower` in all of this is at most ``level``: half of it goes to the rows,
+    half to the tenants and the common part.
+
+    Assumes blocks of a run are independent replicates and that runs are independent of each other.
+    """
+    old, new = series_by_row(before), series_by_row(now)
+    rows = [row for row in old if row in new]
+    refusals = {row: why for row in rows if (why := _refusal(old[row], new[row], margin))}
+    subjects = {row: subject(old[row], new[row]) for row in rows if row not in refusals}
+    groups = _by_tenant(old, subjects)
+    common = common_part([_alone(run, subjects) for run in (old, new)], margin)
+    part = Pair(*common.runs) if common else None
+    judged_common = _judged_common(common, subjects, margin, level / 2 / (len(groups) + 1))
+    moved = judged_common is not None and judged_common.outcome.verdict in {"slower", "faster"}
+    of_rows = outcomes(list(subjects.values()), part, margin, level / 2, common_moved=moved)
+    of_tenants = outcomes(
+        list(groups.values()), part, margin, level / 2 * len(groups) / (len(groups) + 1), common_moved=moved
+    )
+    judged = dict(zip(subjects, of_rows, strict=True))
+    return Comparison(
+        rows=tuple(_row(row, old[row], new[row], judged.get(row), refusals.get(row)) for row in rows),
+        tenants=tuple(
+            TenantChange(of, sum(old[row].of == of for row in subjects), outcome)
+            for of, outcome in zip(groups, of_tenants, strict=True)
+        ),
+        common=judged_common,
+        only_before=tuple(row for row in old if row not in new),
+        only_now=tuple(row for row in new if row not in old),
+        notes=tuple(notes),
+        margin=margin,
+        level=level,
+    )
+
+
+def _refusal(old: Series, new: Series, margin: float) -> tuple[Because, str] | None:
+    """What makes a comparison of this row meaningless."""
+    for series, which in ((old, "before"), (new, "now")):
+        if not series.time:
+            checks = ", ".join(sorted(series.unusable)) or "no request was served"
+            return "no usable trial", f"none of the {series.trials} trials {which} can be used ({checks})"
+    if old.works != new.works:
+        return "other work", _other_work(old, new)
+    if old.rate_rps and new.rate_rps and abs(math.log(new.rate_rps / old.rate_rps)) > math.log1p(margin):
+        rates = f"{old.rate_rps:.3g} requests/s came before and {new.rate_rps:.3g} now"
+        return "other rate", f"{rates}; state the rate in requests/s and not as a share of capacity"
+    if min(len(old.time), len(new.time)) < 2:
+        return "too few blocks", "one block has no interval; run at least 5 blocks each"
+    return None
+
+
+def _other_work(old: Series, new: Series) -> str:
+    # Sorted by their text, since numbers and None don't compare.
+    a, b = min(old.works, key=repr), min(new.works, key=repr)
+    differing = [
+        f"{name.replace('_', ' ')} {getattr(a, name)} before and {getattr(b, name)} now"
+        for name in a._fields
+        if getattr(a, name) != getattr(b, name)
+    ]
+    return "; ".join(differing) or "its trials differ among themselves"
+
+
+def _by_tenant(series: Mapping[Row, Series], subjects: Mapping[Row, Subject]) -> dict[str, Subject]:
+    """Every study tenant that has two rows or more with blocks in common, as one subject."""
+    groups: dict[str, list[Subject]] = {}
+    for row, one in subjects.items():
+        if not one.unserved:
+            groups.setdefault(series[row].of, []).append(one)
+    merged = {of: together(parts) for of, parts in groups.items() if len(parts) >= 2}
+    return {of: one for of, one in merged.items() if min(len(one.time.before), len(one.time.now)) >= 2}
+
+
+def _alone(run: Mapping[Row, Series], subjects: Iterable[Row]) -> dict[str, Blocks]:
+    """By the study's tenant: its service time alone, over its loads and settings."""
+    found: dict[str, list[Blocks]] = {}
+    for row in subjects:
+        if row.solo:
+            found.setdefault(run[row].of, []).append(run[row].service)
+    return {of: pooled(parts) for of, parts in found.items()}
+
+
+def _judged_common(
+    common: Common | None, subjects: Mapping[Row, Subject], margin: float, level: float
+) -> CommonChange | None:
+    if common is None:
+        return None
+    alone = together([one for row, one in subjects.items() if row.solo])
+    clock, cycles = alone.clock, alone.cycles
+    if clock.before and clock.now:
+        # In cycles: the common time and the clock of the same blocks.
+        cycles = Pair(*(_sum(time, mhz) for time, mhz in zip(common.runs, clock, strict=True)))
+    one = Subject(Pair(*common.runs), cycles, clock)
+    return CommonChange(common.tenants, common.alike, outcomes([one], None, margin, level, common_moved=False)[0])
+
+
+def _sum(first: Blocks, second: Blocks) -> Blocks:
+    return {block: log + second[block] for block, log in first.items() if block in second}
+
+
+def _row(row: Row, old: Series, new: Series, judged: Outcome | None, why: tuple[Because, str] | None) -> RowChange:
+    before, now = (
+        mean_interval([math.exp(log) / 1e6 for log in series.time.values()])
+        if series.time
+        else Missing("no usable trial")
+        for series in (old, new)
+    )
+    if judged is None:
+        assert why is not None
+        return RowChange(row, old.of, refused(*why), before, now, why[1])
+    detail = ""
+    if judged.because == "requests not served":
+        detail = f"{old.unserved:.0%} of requests were not served before and {new.unserved:.0%} are not now"
+    return RowChange(row, old.of, judged, before, now, detail)

@@ -1,0 +1,217 @@
+"""What a comparison found, in sentences that quote their numbers."""
+
+from collections.abc import Iterable, Sequence
+
+from cotenant.analyse.comparison.outcomes import Outcome
+from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange, TenantChange
+from cotenant.analyse.comparison.series import Row
+from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.missing import Number
+
+MOST_ROWS = 5
+"""Rows named one by one; more are counted."""
+
+
+def comparison_sentences(found: Comparison) -> list[str]:
+    """The answer first, then what is shared by all, single rows, what stays open, and what else differs."""
+    named = {one.of for one in found.tenants if one.outcome.verdict in {"slower", "faster"}}
+    # What one sentence about the tenant says need not be said of each of its rows again.
+    single = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"} and row.of not in named]
+    lines = [
+        _headline(found),
+        *([_common(found.common, found.margin)] if found.common else _no_common(found)),
+        *(_tenant(one, found.rows) for one in found.tenants if one.of in named),
+        *(_row(row, found.rows) for row in single[:MOST_ROWS]),
+        *_more(single),
+        *_unserved(found.rows),
+        *_open(found),
+        *_refused(found.rows),
+        *_unmatched("before", found.only_before),
+        *_unmatched("now", found.only_now),
+        *found.notes,
+    ]
+    return [line for line in lines if line]
+
+
+def row_name(row: Row) -> str:
+    """`bert in bert+gpt2 (pinned)`, `bert alone`; with its load and settings."""
+    settings = "" if row.settings in {"", "{}"} else f", {row.settings}"
+    if row.solo:
+        return f"{row.tenant} alone ({row.load}{settings})"
+    return f"{row.tenant} in {row.mix} ({row.sharing}, {row.load}{settings})"
+
+
+def row_reason(change: RowChange, margin: float) -> str:  # noqa: PLR0911  (one return per case)
+    """Why a row has its verdict, in one sentence."""
+    outcome = change.outcome
+    own = f"{_with_ends(outcome.own)} without what all tenants have in common"
+    within = _percent(margin)
+    match outcome.because:
+        case "beyond the margin":
+            return f"shown to be more than {within} {outcome.verdict}: {own} (p = {outcome.p_value or 0:.2g})"
+        case "within the margin":
+            return f"shown to be within {within}: {own}{_hidden_by_clock(outcome)}"
+        case "the clock":
+            return f"slower, but so was the clock: {_clock(outcome)}; not the code, if its work scales with the clock"
+        case "all tenants alike":
+            return f"{outcome.verdict} as all tenants are: the machine, or something that all of them use"
+        case "requests not served":
+            return f"judged by requests that were not served: {change.detail}"
+        case "too noisy":
+            return f"neither within {within} nor beyond it can be shown: {own}; {_missing(outcome)}"
+    return change.detail
+
+
+def _headline(found: Comparison) -> str:
+    slower = [one.of for one in found.tenants if one.outcome.regression]
+    rows = [row for row in found.rows if row.outcome.regression]
+    if found.common and found.common.outcome.regression:
+        return "Slower: everything, by about as much."
+    if slower:
+        return f"Slower: {' and '.join(slower)}."
+    if rows:
+        tenants = list(dict.fromkeys(row.row.tenant for row in rows))
+        return f"Slower: {' and '.join(tenants)}, in {len(rows)} of {len(found.rows)} cells."
+    if not any(row.outcome.p_value is not None for row in found.rows):
+        return "No verdict: no cell could be compared."
+    return f"Nothing is shown to be more than {_percent(found.margin)} slower{_but_the_clock(found)}."
+
+
+def _but_the_clock(found: Comparison) -> str:
+    return ", but for what the clock explains" if any(row.outcome.because == "the clock" for row in found.rows) else ""
+
+
+def _common(common: CommonChange, margin: float) -> str:
+    outcome = common.outcome
+    who = f"{common.alike} of {common.tenants} tenants alone moved alike, {_with_ends(outcome.total)}"
+    if outcome.because == "the clock":
+        return f"{who}: the clock did ({_clock(outcome)}), not the code."
+    if outcome.verdict in {"slower", "faster"}:
+        return f"{who}: that is the machine or something that all of them use, not one tenant."
+    if outcome.verdict == "same":
+        return f"{who}: what a machine does between two runs, within {_percent(margin)}, so it was taken out."
+    return f"{who}: too uncertain to call it a change; it was taken out."
+
+
+def _no_common(found: Comparison) -> Iterable[str]:
+    alone = {row.of for row in found.rows if row.row.solo}
+    if len(alone) < 3:
+        yield (
+            "With fewer than three tenants measured alone, a change of the machine can't be told from one of the "
+            "tenants: what all rows share is still in them."
+        )
+    else:
+        yield "The tenants alone did not move together, so nothing common was taken out."
+
+
+def _tenant(one: TenantChange, rows: Sequence[RowChange]) -> str:
+    outcome = one.outcome
+    mine = [row for row in rows if row.of == one.of]
+    shown = sum(row.outcome.verdict == outcome.verdict for row in mine)
+    alone = next((row for row in mine if row.row.solo and isinstance(row.outcome.total, Estimate)), None)
+    beside = f" ({_with_ends(alone.outcome.total)} alone)" if alone else ""
+    where = f"over its {one.rows} cells{beside}, {shown} of which show it by themselves"
+    if outcome.because == "the clock":
+        return f"{one.of} is {_with_ends(outcome.total)} slower {where}, but so was the clock: {_clock(outcome)}."
+    if outcome.because == "all tenants alike":
+        return f"{one.of} is {outcome.verdict} as all are: {_with_ends(outcome.total)} {where}."
+    return f"{one.of} is {outcome.verdict}: {_with_ends(outcome.own)} {where}."
+
+
+def _row(change: RowChange, rows: Sequence[RowChange]) -> str:
+    outcome = change.outcome
+    name = row_name(change.row)
+    if outcome.because == "the clock":
+        return f"{name} is slower, {_with_ends(outcome.total)}, but so was the clock: {_clock(outcome)}: not the code."
+    if outcome.because == "requests not served":
+        return f"{name} is {outcome.verdict}: {change.detail}."
+    return f"{name} is {outcome.verdict}: {_with_ends(outcome.own)}{_where_it_lies(change, rows)}."
+
+
+def _where_it_lies(change: RowChange, rows: Sequence[RowChange]) -> str:
+    """Whether the tenant itself moved or what sharing costs it."""
+    if change.row.solo:
+        return ""
+    for other in rows:
+        same_place = (other.row.load, other.row.settings) == (change.row.load, change.row.settings)
+        if other.row.solo and other.of == change.of and same_place:
+            if other.outcome.verdict == "same":
+                return ", and alone it is as fast as before: sharing costs it another amount"
+            if other.outcome.verdict == change.outcome.verdict:
+                return f", and so it is alone ({_with_ends(other.outcome.own)})"
+    return ""
+
+
+def _more(single: Sequence[RowChange]) -> Iterable[str]:
+    rest = single[MOST_ROWS:]
+    if rest:
+        slower = sum(row.outcome.verdict == "slower" for row in rest)
+        yield f"{len(rest)} more cells changed, {slower} of them for the slower."
+
+
+def _unserved(rows: Sequence[RowChange]) -> Iterable[str]:
+    for row in rows:
+        if row.outcome.because == "requests not served" and row.outcome.verdict in {"same", "ambiguous"}:
+            yield f"{row_name(row.row)}: {row.detail}; its latency can't be compared under overload."
+
+
+def _open(found: Comparison) -> Iterable[str]:
+    same = [row for row in found.rows if row.outcome.verdict == "same"]
+    noisy = [row for row in found.rows if row.outcome.because == "too noisy"]
+    if same:
+        yield f"{len(same)} of {len(found.rows)} cells are shown to be the same within {_percent(found.margin)}."
+    if noisy:
+        hopeless = sum(row.outcome.blocks_missing is None for row in noisy)
+        wanted = [row for row in noisy if row.outcome.blocks_missing is not None]
+        line = f"{len(noisy)} of {len(found.rows)} cells are ambiguous"
+        if wanted:
+            neediest = max(wanted, key=lambda row: row.outcome.blocks_missing or 0)
+            line += f"; the neediest, {row_name(neediest.row)}, wants {_missing(neediest.outcome)}"
+        if hopeless:
+            line += f"; {hopeless} lie so near the margin that more blocks won't decide"
+        yield f"{line}."
+
+
+def _refused(rows: Sequence[RowChange]) -> Iterable[str]:
+    groups: dict[tuple[str, str], list[RowChange]] = {}
+    for row in rows:
+        if row.outcome.p_value is None:
+            groups.setdefault((row.of, row.detail), []).append(row)
+    for (_, detail), group in groups.items():
+        more = f" and {len(group) - 1} more cells" if len(group) > 1 else ""
+        yield f"{row_name(group[0].row)}{more} can't be compared: {detail}."
+
+
+def _unmatched(when: str, rows: Sequence[Row]) -> Iterable[str]:
+    if rows:
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        yield f"Measured only {when}: {row_name(rows[0])}{more}."
+
+
+def _hidden_by_clock(outcome: Outcome) -> str:
+    cycles = outcome.cycles
+    if isinstance(cycles, Estimate) and cycles.lo is not None and cycles.lo > 1.03 and (outcome.clock.est or 1) > 1.01:
+        return f"; but the clock was faster: in cycles it is {_with_ends(cycles)}"
+    return ""
+
+
+def _clock(outcome: Outcome) -> str:
+    return f"clock {_with_ends(outcome.clock)}, in cycles {_with_ends(outcome.cycles)}"
+
+
+def _missing(outcome: Outcome) -> str:
+    if outcome.blocks_missing is None:
+        return "it lies so near the margin that more blocks won't decide"
+    more = outcome.blocks_missing
+    return f"about {more} more block{'s' * (more > 1)} in each run"
+
+
+def _with_ends(number: Number) -> str:
+    if number.est is None:
+        return "no number"
+    ends = "" if number.lo is None or number.hi is None else f" [{number.lo:.3f}, {number.hi:.3f}]"
+    return f"{number.est:.3f}x{ends}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"

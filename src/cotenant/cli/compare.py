@@ -1,0 +1,80 @@
+"""`cotenant compare`: is it faster, slower or the same as before?"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, console, show, show_json
+
+if TYPE_CHECKING:
+    from cotenant.analyse.comparison.history import History
+    from cotenant.analyse.comparison.pair import Comparison
+
+EPILOG = """\b
+Examples:  cotenant compare RUN --save main              name a run, to compare with it later
+           cotenant compare main RUN                     before, now
+           cotenant compare main RUN --markdown          for a pull request
+           cotenant compare RUN RUN RUN ...              when did it change?
+
+`slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
+else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. The exit
+code is 3 if something is slower and the clock does not explain it.
+"""
+
+
+def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """`3%` or `0.03` as a number."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = float("nan")
+    if not 0.001 <= share <= 1:
+        raise click.BadParameter(f"{text!r} is not a margin; write 3% or 0.03, at least 0.1%", ctx, param)
+    return share
+
+
+@click.command("compare", epilog=EPILOG)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--save", "name", metavar="NAME", help="Only remember RUN under this name (in runs/.baselines).")
+@click.option("--margin", metavar="SHARE", callback=margin_of, default="3%", show_default=True,
+              help="The smallest change that matters.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say for every row why it has its verdict.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@as_json
+def command(
+    *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
+) -> int:
+    """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name."""
+    from cotenant.verbs.compare import compare, save_baseline
+
+    if name is not None:
+        if len(runs) != 1:
+            raise click.UsageError("--save takes exactly one RUN.")
+        file = save_baseline(runs[0], name)
+        console(talk=True).print(f"{name} is remembered in {file}", soft_wrap=True)
+        return Exit.OK
+    if len(runs) < 2:
+        raise click.UsageError("Name two runs, before and now; or give one a name with --save NAME.")
+    found = compare(runs, margin=margin)
+    if as_json:
+        show_json(found)
+    elif markdown:
+        click.echo(_markdown(found, explain=explain))
+    else:
+        _show(found, explain=explain)
+    return Exit.BREACH if found.regression else Exit.OK
+
+
+def _markdown(found: "Comparison | History", *, explain: bool) -> str:
+    from cotenant.analyse.comparison.history import History
+    from cotenant.report.comparison import comparison_markdown, history_markdown
+
+    return history_markdown(found) if isinstance(found, History) else comparison_markdown(found, explain=explain)
+
+
+def _show(found: "Comparison | History", *, explain: bool) -> None:
+    from cotenant.analyse.comparison.history import History
+    from cotenant.report.comparison import comparison_parts, history_parts
+
+    show(*(history_parts(found) if isinstance(found, History) else comparison_parts(found, explain=explain)))
