@@ -29,9 +29,9 @@ def _from_request(number: int, fault: Request) -> Request:
     return request
 
 
-def hangs(params: Mapping[str, Any]) -> Request:
+def hangs() -> Request:
     """Blocks for ever once a trial is on."""
-    return _from_request(WARM, threading.Event().wait if params.get("politely") else signal.pause)
+    return _from_request(WARM, threading.Event().wait)
 
 
 def raises(params: Mapping[str, Any]) -> Request:
