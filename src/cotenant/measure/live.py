@@ -42,7 +42,7 @@ class LiveBench:
         self._device, self._run, self._properties = device, run, properties
         self._board_fd = shared_memory_fd("cotenant-board")
         self._board = Board(self._board_fd)
-        self._probes = device.probes()
+        self._probes = list(device.probes())
         self._cores = len(device.lock_keys())
         self._residents = Residents(
             device.name,
@@ -132,7 +132,11 @@ class LiveBench:
         for host in hosts:
             if host.alive:
                 host.trim_log()
-        return outcomes, timing, sampler.samples()
+        samples = sampler.samples()
+        self._probes = [
+            probe for probe in self._probes if probe not in samples.lost_probes
+        ]  # said once, not every trial
+        return outcomes, timing, samples
 
     def _unserved(self, trial: Trial, failure: TenantFailed) -> tuple[list[SeatOutcome], Timing, Samples]:
         """The outcome of a trial whose mix never stood."""

@@ -23,6 +23,8 @@ class Samples:
     columns: Columns
     lost: tuple[str, ...]
     """One sentence for each sensor that vanished."""
+    lost_probes: tuple[Probe, ...] = ()
+    """Those behind them: reading them again would only say the same."""
 
     def of(self, sensor: str) -> tuple[np.ndarray, np.ndarray]:
         """Times (ns) and values of one sensor."""
@@ -40,6 +42,7 @@ class Sampler:
         self._probes = [(probe, max(FASTEST_S, min(s.period_s for s in probe.sensors))) for probe in probes]
         self._rows: list[tuple[int, int, Sequence[float]]] = []
         self._lost: list[str] = []
+        self._lost_probes: list[Probe] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
@@ -65,7 +68,7 @@ class Sampler:
                     unit.append(info.unit)
                     source.append(info.source)
         if not t:
-            return Samples({}, tuple(self._lost))
+            return Samples({}, tuple(self._lost), tuple(self._lost_probes))
         columns = {
             "t_ns": np.array(t, np.int64),
             "device": np.full(len(t), self._device),
@@ -74,7 +77,7 @@ class Sampler:
             "unit": np.array(unit),
             "source": np.array(source),
         }
-        return Samples(columns, tuple(self._lost))
+        return Samples(columns, tuple(self._lost), tuple(self._lost_probes))
 
     def _run(self) -> None:
         due = [0.0] * len(self._probes)
@@ -88,8 +91,9 @@ class Sampler:
                 due[index] = now + period_s
                 try:
                     self._rows.append((time.monotonic_ns(), index, probe.read()))
-                except OSError as error:
+                except (OSError, ValueError) as error:  # the file is gone, or holds something else than a number
                     gone.add(index)
+                    self._lost_probes.append(probe)
                     names = ", ".join(info.name for info in probe.sensors)
                     self._lost.append(f"{names} vanished during the trial ({error})")
             if last:

@@ -1,7 +1,7 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,6 +185,8 @@ def _carry_out(
             raise
         except BaseException:
             bench.kill()
+            with suppress(RunFolderError):  # a full disk is the likely reason to be here: the error itself matters more
+                folder.update_manifest(state="failed")
             raise
         bench.close()
         ended(folder, why, listener)
