@@ -8,7 +8,11 @@ from pathlib import Path
 from cotenant.errors import DataError
 from cotenant.validation.result import Result
 
-DATA_SETS: tuple[str, ...] = ("longhorn", "sensor_traces")
+DATA_SETS: tuple[str, ...] = (
+    "longhorn",
+    "zeus",
+    "sensor_traces",
+)
 """Modules of this package, in the order in which they are run and shown."""
 
 

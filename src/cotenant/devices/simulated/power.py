@@ -22,8 +22,9 @@ CLOCK_TREE = 0.09
 """Share of full switching that an idle but clocked GPU has: a V100 at 1530 MHz and 57 C without work draws 81 W."""
 MEMORY_SHARE = 0.16
 """Memory at full bandwidth, as a share of the power limit; an estimate."""
-BASE_LOAD = 0.918
-"""Full load at the base clock draws this share of the limit: Longhorn's V100s hold 1365 MHz, their base is 1312."""
+MIDWAY_LOAD = 1.067
+"""Full load midway between base and boost clock would take this share of the limit: Longhorn's V100s (1312, 1530 MHz)
+hold 1365 MHz. Elsewhere an estimate: the base clock of a data sheet is what a board promises, not what it runs at."""
 LEAKAGE_REFERENCE_C = 65.0
 LEAKAGE_FOLD_C = 39.0
 """Leakage grows by e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C (SGEMM)."""
@@ -81,11 +82,10 @@ class PowerCurve:
 def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
     """The curve of one activity on one GPU, over every clock that it has."""
     clocks = _clocks(gpu)
-    full = _switching(gpu, FULL, np.array([gpu.clocks_mhz.base]))
-    share_w = (BASE_LOAD * gpu.power.limit_w - board_w(gpu) - float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))) - (
-        float(_memory_w(gpu, FULL, np.array([gpu.clocks_mhz.base]))[0])
-    )
-    per_unit = max(share_w, 0.1 * gpu.power.limit_w) / float(full[0])
+    midway = np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2])
+    fixed_w = board_w(gpu) + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
+    switching_w = MIDWAY_LOAD * gpu.power.limit_w - fixed_w - float(_memory_w(gpu, FULL, midway)[0])
+    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(gpu, FULL, midway)[0])
     dynamic = per_unit * _switching(gpu, activity, clocks) + _memory_w(gpu, activity, clocks)
     return PowerCurve(clocks, dynamic, board_w(gpu), activity.clock_bound)
 
