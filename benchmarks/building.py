@@ -1,0 +1,68 @@
+"""How long a workload takes to build and how much memory that needs, against transformers' own `from_config`.
+
+Each build runs in a process of its own; times and peaks are ratios of medians. Run: python benchmarks/building.py
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+NAMES = ("bert-base", "bert-large", "gpt2", "gpt2-medium", "resnet50", "vit-b-16", "llama-3.2-1b-mini")
+REPEATS = 3
+
+
+def main() -> None:
+    """Print one line per model."""
+    print(f"{'model':20} {'ours s':>8} {'theirs s':>9} {'time':>6} {'ours MiB':>9} {'theirs MiB':>10} {'memory':>7}")
+    for name in sys.argv[1:] or NAMES:
+        runs: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
+        for _ in range(REPEATS):  # interleaved, so that a busy machine is unfair to both
+            for side, results in runs.items():
+                done = subprocess.run([sys.executable, __file__, "--one", side, name], check=True, capture_output=True)
+                results.append(json.loads(done.stdout))
+        seconds = {side: statistics.median(run["seconds"] for run in results) for side, results in runs.items()}
+        memory = {side: statistics.median(run["mib"] for run in results) for side, results in runs.items()}
+        print(
+            f"{name:20} {seconds['ours']:8.2f} {seconds['theirs']:9.2f} {seconds['ours'] / seconds['theirs']:6.2f} "
+            f"{memory['ours']:9.0f} {memory['theirs']:10.0f} {memory['ours'] / memory['theirs']:7.2f}",
+            flush=True,
+        )
+
+
+def build_one(side: str, name: str) -> None:
+    """Build once, after all imports, and print what it took beyond them."""
+    import torch
+    import transformers
+
+    from cotenant.workloads.catalogue import model_entries
+    from cotenant.workloads.models.filling import materialise
+    from cotenant.workloads.models.skeleton import skeleton
+
+    torch.set_num_threads(1)
+    entry = next(entry for entry in model_entries() if entry.name == name)
+    model_class = getattr(transformers, entry.architecture.classes[entry.modes[0]])
+    config = getattr(transformers, entry.architecture.config)(**entry.config)
+    before = _peak_mib()
+    start = time.perf_counter()
+    if side == "ours":
+        model = materialise(skeleton(entry, entry.modes[0]), device="cpu", dtype=torch.float32, seed=0)
+    else:
+        model = model_class._from_config(config).eval()  # noqa: SLF001  what AutoModel.from_config calls
+    seconds = time.perf_counter() - start
+    assert sum(parameter.numel() for parameter in model.parameters()) > 0
+    print(json.dumps({"seconds": seconds, "mib": _peak_mib() - before}))
+
+
+def _peak_mib() -> float:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        build_one(*sys.argv[2:4])
+    else:
+        main()
