@@ -1,0 +1,56 @@
+"""Names of fleets and of their members: `v100-sxm2-16gb*392` is 392 dies, `v100-sxm2-16gb#17` is number 17 of them."""
+
+import re
+from dataclasses import dataclass
+
+from cotenant.devices.simulated.catalogue import GpuSpec, find_gpu
+from cotenant.devices.simulated.dies import TYPICAL, Die, draw
+from cotenant.errors import DeviceError
+
+MOST = 100_000
+_NAME = re.compile(r"(?P<gpu>[^*#]+)(?:(?P<sign>[*#])(?P<number>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for."""
+
+    gpu: GpuSpec
+    count: int | None = None
+    """Of a fleet; None: one GPU."""
+    index: int | None = None
+    """Of a member of a fleet; None: a typical die."""
+
+    def die(self, *, seed: int = 0) -> Die:
+        """The die that a single GPU's name stands for."""
+        return TYPICAL if self.index is None else draw(self.gpu, self.index, seed=seed)
+
+    def members(self) -> tuple[str, ...]:
+        """Names of a fleet's members; of one GPU its own."""
+        if self.count is None:
+            return (self.gpu.name if self.index is None else f"{self.gpu.name}#{self.index}",)
+        return tuple(f"{self.gpu.name}#{index}" for index in range(self.count))
+
+
+def parse(name: str) -> Named:
+    """The GPU, fleet or member of that name; a leading `sim:` is ignored.
+
+    Raises:
+        DeviceError: There is no such GPU, or what follows it is no number of GPUs.
+    """
+    wanted = name.strip().removeprefix("sim:")
+    match = _NAME.fullmatch(wanted)
+    if match is None:
+        raise DeviceError(
+            f"{wanted!r} names no simulated GPU",
+            hint="a fleet is written v100-sxm2-16gb*392, one of its members v100-sxm2-16gb#17",
+        )
+    gpu = find_gpu(match["gpu"])
+    if match["sign"] is None:
+        return Named(gpu)
+    number = int(match["number"])
+    if match["sign"] == "#":
+        return Named(gpu, index=number)
+    if not 1 <= number <= MOST:
+        raise DeviceError(f"a fleet of {number} GPUs can't be simulated", hint=f"choose 1 to {MOST}")
+    return Named(gpu, count=number)
