@@ -91,9 +91,9 @@ def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
 
 
 def board_w(gpu: GpuSpec) -> float:
-    """What neither the clock nor the temperature changes: regulators, memory at rest."""
+    """What neither the clock nor the temperature changes once a context exists: regulators, memory at its clock."""
     leaking = float(leakage_w(gpu, np.array(IDLE_C)))
-    return max(gpu.power.idle_w - leaking, 0.1 * gpu.power.idle_w)
+    return max(gpu.power.idle_w - leaking, 0.1 * gpu.power.idle_w) + gpu.power.awake_w
 
 
 def leakage_w(gpu: GpuSpec, temperature_c: Floats) -> Floats:

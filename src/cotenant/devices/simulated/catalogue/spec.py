@@ -59,6 +59,8 @@ class Power(_Data):
     min_limit_w: float = Field(gt=0)
     """The lowest limit that can be set."""
     idle_w: float = Field(gt=0)
+    awake_w: float = Field(default=0.0, ge=0)
+    """What a context alone adds to that apart from clocked SMs: GDDR memory that leaves its low clock."""
     knee_mhz: float = Field(gt=0)
     """Voltage is flat below this clock and rises above it."""
 
