@@ -135,6 +135,23 @@ def checks_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    """Every metric, as `cotenant explain METRIC` tells it."""
+    from cotenant.analyse.metrics import METRICS
+
+    parts = [
+        "# Metrics\n",
+        "`cotenant explain METRIC` says the same on the terminal.\n",
+    ]
+    for metric in METRICS.values():
+        rows = [("formula", metric.formula), ("unit", metric.unit), ("better", metric.better)]
+        rows += [("also called", ", ".join(metric.also))] if metric.also else []
+        caveats = "".join(f"- {caveat}\n" for caveat in metric.caveats)
+        parts.append(f"## {metric.name}\n\n{metric.title}. {metric.definition}\n")
+        parts += [_table(("of", f"a {metric.of}" if metric.of != "explanation" else "an explanation"), rows), caveats]
+    return "\n".join(parts)
+
+
 def api_page() -> str:
     """Every verb as a function, its signature as it is written."""
     import cotenant
@@ -179,6 +196,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "study.md": study_page,
     "records.md": records_page,
     "checks.md": checks_page,
+    "metrics.md": metrics_page,
     "api.md": api_page,
 }
 

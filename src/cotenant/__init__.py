@@ -13,13 +13,17 @@ from typing import Any
 __version__ = "0.1.0"
 
 _VERBS = {
+    "compare": "compare:compare",
     "doctor": "doctor:doctor",
     "dry_run": "run:dry_run",
     "export": "export:export",
+    "explain": "explain:explain",
+    "explain_metric": "explain:explain_metric",
     "list_devices": "lists:devices",  # `cotenant.devices` is the package of that name
     "list_studies": "lists:studies",
     "list_workloads": "lists:workloads",
     "run": "run:run",
+    "save_baseline": "compare:save_baseline",
     "schema": "schema:schema",
     "show": "show:show",
     "sql": "sql:sql",

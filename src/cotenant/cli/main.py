@@ -21,6 +21,7 @@ VERBS = (
     "show",
     "report",
     "compare",
+    "explain",
     "studies",
     "devices",
     "workloads",

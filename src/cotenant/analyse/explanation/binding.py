@@ -1,0 +1,232 @@
+"""What binds a tenant that has the device to itself, from its work, its time and the device's measured peaks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cotenant.analyse.cells import by_block, usable
+from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.evidence import Peaks, TenantEvidence
+from cotenant.analyse.intervals import mean_interval
+from cotenant.analyse.missing import Missing, Number
+
+Bound = Literal[
+    "compute", "memory bandwidth", "cache", "launch or host overhead", "capacity", "waiting for the load",
+    "waiting elsewhere", "unknown",
+]  # fmt: skip
+Sureness = Literal["clear", "likely", "unclear"]
+
+NEAR_PEAK, FAR_FROM_PEAK, AT_PEAK = 0.4, 0.15, 0.6
+"""Shares of a measured peak: from the first on it binds, clearly from the last on; below the second it does not."""
+FROM_CACHE = 1.05
+"""More bytes than the memory can deliver come from a cache."""
+IDLE = 0.3
+"""A tenant that has nothing to do for this share of the time waits for its load."""
+BUSY_CORE = 0.5
+"""A tenant that uses less of a core while it serves waits for something else."""
+FULL = 0.9
+"""Share of the device's memory from which capacity is what matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One tenant alone, at one load and setting."""
+
+    of: str
+    load: str
+    settings: str
+    bound: Bound
+    while_serving: Bound
+    """The same while it has something to do."""
+    sure: Sureness
+    reason: str
+    """A clause that quotes its numbers."""
+    service_ms: Number
+    cores: float | None
+    """CPU cores used while serving; on other devices the share of the time that the device works."""
+    compute_share: float | None
+    """Of the peak for its number format and threads."""
+    bandwidth_share: float | None
+    """Of the measured memory bandwidth, if all its bytes came from memory."""
+    busy: float | None
+    """Share of the time that it serves."""
+    stages: dict[str, float]
+    """Share of each stage in the service time."""
+
+    @property
+    def bytes_demand(self) -> float:
+        """Share of the memory bandwidth that it takes, averaged over time; 0 if served from a cache or unknown."""
+        if self.while_serving == "cache" or self.bandwidth_share is None:
+            return 0.0
+        return self.bandwidth_share * (1.0 if self.busy is None else self.busy)
+
+    @property
+    def core_demand(self) -> float:
+        """Cores that it keeps busy, averaged over time."""
+        return (self.cores or 0.0) * (1.0 if self.busy is None else self.busy)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "tenant": self.of,
+            "load": self.load,
+            "settings": self.settings,
+            "bound": self.bound,
+            "while_serving": self.while_serving,
+            "sure": self.sure,
+            "reason": self.reason,
+            "service_ms": self.service_ms.to_json(),
+            "cores": self.cores,
+            "compute_share": self.compute_share,
+            "bandwidth_share": self.bandwidth_share,
+            "busy": self.busy,
+            "stages": self.stages,
+        }
+
+
+def bindings(evidence: Sequence[TenantEvidence], peaks: Peaks) -> list[Binding]:
+    """Of every tenant alone, at each load and setting."""
+    groups: dict[tuple[str, str, str], list[TenantEvidence]] = {}
+    for item in evidence:
+        if item.seen.solo:
+            groups.setdefault((item.seen.of, item.seen.load, item.seen.settings), []).append(item)
+    return [_binding(key, group, peaks) for key, group in sorted(groups.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Means over the blocks of one tenant alone."""
+
+    service_s: float
+    cores: float | None
+    compute_share: float | None
+    bandwidth_share: float | None
+    on_cpu: bool
+    threads: int | None
+    item: TenantEvidence
+    peaks: Peaks
+
+
+def _binding(key: tuple[str, str, str], group: Sequence[TenantEvidence], peaks: Peaks) -> Binding:
+    of, load, settings = key
+    used = [item for item in group if usable(item.seen) and item.seen.n > 0]
+    service = _mean(used, lambda item: (item.service_ns or item.seen.mean_latency_ns) / 1e6)
+    if not isinstance(service, Estimate):
+        return Binding(
+            of, load, settings, "unknown", "unknown", "unclear", "no usable trial", service, None, None, None, None, {}
+        )
+    found = _measured(used, service.est / 1e3, peaks)
+    busy = _mean(used, lambda item: item.seen.throughput_rps * (item.service_ns or item.seen.mean_latency_ns) / 1e9)
+    serving, sure, reason = _while_serving(found)
+    idle = 1 - busy.est if isinstance(busy, Estimate) else 0.0
+    waits = used[0].open and idle >= IDLE
+    if waits:
+        reason = f"it has nothing to do for {idle:.0%} of the time; while it serves, {reason}"
+    totals: dict[str, float] = {}
+    for item in used:
+        for stage, duration in item.stages_ns.items():
+            totals[stage] = totals.get(stage, 0.0) + duration
+    whole = sum(totals.values())
+    return Binding(
+        of=of,
+        load=load,
+        settings=settings,
+        bound="waiting for the load" if waits and serving != "capacity" else serving,
+        while_serving=serving,
+        sure="clear" if waits else sure,
+        reason=reason,
+        service_ms=service,
+        cores=found.cores,
+        compute_share=found.compute_share,
+        bandwidth_share=found.bandwidth_share,
+        busy=min(busy.est, 1.0) if isinstance(busy, Estimate) else None,
+        stages={stage: duration / whole for stage, duration in totals.items()} if whole else {},
+    )
+
+
+def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) -> _Measured:
+    item = used[0]
+    work = item.work
+    device = _mean(used, lambda one: None if one.seen.mean_device_ns is None else one.seen.mean_device_ns / 1e9)
+    part = min(1.0, work.threads / peaks.cores) if work.threads and peaks.cores else 1.0
+    flops_peak = peaks.flops_per_s.get(work.dtype or "")
+    compute = None
+    if work.flops_per_request is not None and flops_peak:
+        compute = work.flops_per_request / service_s / (flops_peak * part)
+    bandwidth = None
+    if work.bytes_per_request is not None and peaks.bytes_per_s:
+        bandwidth = work.bytes_per_request / service_s / peaks.bytes_per_s
+    if compute is None and work.flops_per_request == 0:
+        compute = 0.0
+    return _Measured(
+        service_s=service_s,
+        cores=device.est / service_s if isinstance(device, Estimate) else None,
+        compute_share=compute,
+        bandwidth_share=bandwidth,
+        on_cpu=item.seen.device.startswith("cpu"),
+        threads=work.threads,
+        item=item,
+        peaks=peaks,
+    )
+
+
+def _while_serving(found: _Measured) -> tuple[Bound, Sureness, str]:
+    held, room = found.item.peak_memory_bytes, found.peaks.memory_bytes
+    if held and room and held >= FULL * room:
+        return "capacity", "clear", f"it holds {held / room:.0%} of the device's memory"
+    if found.cores is not None and found.cores < BUSY_CORE:
+        if found.on_cpu:
+            return "waiting elsewhere", "clear", f"it uses {found.cores:.2f} cores and waits for the rest of its time"
+        return "launch or host overhead", "clear", f"the device works for only {found.cores:.0%} of its time"
+    if found.compute_share is None and found.bandwidth_share is None:
+        return _without_shares(found)
+    return _by_roofline(found)
+
+
+def _without_shares(found: _Measured) -> tuple[Bound, Sureness, str]:
+    if found.item.work.flops_per_request is not None:
+        return "unknown", "unclear", "the device's peak rates are not known"
+    if found.cores is not None and found.on_cpu:
+        return (
+            "compute",
+            "likely",
+            f"it keeps {found.cores:.2f} cores busy with work that it does not state in FLOPs or bytes",
+        )
+    return "unknown", "unclear", "it states neither FLOPs nor bytes"
+
+
+def _by_roofline(found: _Measured) -> tuple[Bound, Sureness, str]:
+    compute, bandwidth = found.compute_share or 0.0, found.bandwidth_share or 0.0
+    said = " and ".join(
+        words
+        for share, words in (
+            (found.compute_share, f"{compute:.0%} of the compute peak"),
+            (found.bandwidth_share, f"{bandwidth:.0%} of the memory bandwidth"),
+        )
+        if share is not None
+    )
+    said = f"it reaches {said}"
+    if not found.peaks.undisturbed:
+        said += " (peaks measured beside other work, so they are higher)"
+    working_set, cache = found.item.working_set_bytes, found.peaks.cache_bytes
+    fits = working_set is not None and cache is not None and working_set <= cache
+    if bandwidth >= FROM_CACHE or (fits and bandwidth > compute):
+        held = f"; its {(working_set or 0) / 2**20:.2g} MiB fit into the cache" if fits else ""
+        more = f"it asks for {bandwidth:.2g}x what the memory can deliver, so its bytes come from a cache{held}"
+        return ("cache", "clear" if bandwidth >= FROM_CACHE or fits else "likely", more)
+    highest = max(compute, bandwidth)
+    bound: Bound = "compute" if compute >= bandwidth else "memory bandwidth"
+    if highest >= NEAR_PEAK:
+        return bound, "clear" if highest >= AT_PEAK else "likely", said
+    if highest < FAR_FROM_PEAK:
+        return (
+            "launch or host overhead",
+            "likely",
+            f"{said}: its time goes into starting and arranging work, not into the work",
+        )
+    return bound, "unclear", f"{said}, far from either"
+
+
+def _mean(used: Sequence[TenantEvidence], value_of: Callable[[TenantEvidence], float | None]) -> Number:
+    values = [(item.seen.block, value) for item in used if (value := value_of(item)) is not None]
+    return mean_interval(by_block(values)) if values else Missing("not observed")

@@ -1,0 +1,201 @@
+"""What the tenants of a mix fight over, who suffers from whom, and whether the mix is worth it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cotenant.analyse.cells import Cell
+from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.evidence import Peaks
+from cotenant.analyse.explanation.binding import Binding
+from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
+from cotenant.analyse.intervals import ratio_interval
+from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.summary import MixSummary, Summary, TenantSummary
+
+Resource = Literal[
+    "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",
+    "unknown",
+]  # fmt: skip
+
+SCARCE, AMPLE = 0.8, 0.5
+"""Shares of the memory bandwidth that tenants take together: from the first on it is scarce, below the second not."""
+
+
+RESOURCES: Mapping[str, Resource] = {QUEUE: "queue", CORES: "cores", CLOCK: "clock", HOST: "host", DEVICE: "device"}
+"""What a part of the slowdown says by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fight:
+    """What one tenant of a mix lacks."""
+
+    tenant: str
+    resource: Resource
+    sure: bool
+    """False: the sensors leave another cause possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixStory:
+    """One mix under one sharing."""
+
+    cell: Cell
+    fights: tuple[Fight, ...]
+    cores_wanted: float | None
+    """Cores that its tenants keep busy alone, added up."""
+    cores: int | None
+    bandwidth_wanted: float | None
+    """Share of the memory bandwidth that its tenants take alone, added up."""
+    aggressor: str | None
+    victim: str | None
+    imbalance: Number
+    """For a pair: the victim's slowdown over the aggressor's."""
+    stp: Number
+    missed: tuple[str, ...]
+    """Tenants that miss their objective here."""
+    worth: Literal["yes", "no", "open"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return self.cell.to_json() | {
+            "contended": [
+                {"tenant": fight.tenant, "resource": fight.resource, "sure": fight.sure} for fight in self.fights
+            ],
+            "cores_wanted": self.cores_wanted,
+            "cores": self.cores,
+            "bandwidth_wanted": self.bandwidth_wanted,
+            "aggressor": self.aggressor,
+            "victim": self.victim,
+            "imbalance": self.imbalance.to_json(),
+            "stp": self.stp.to_json(),
+            "missed": list(self.missed),
+            "worth": self.worth,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two tenants and, block by block, the logarithm of the first one's slowdown over the second one's."""
+
+    first: str
+    second: str
+    logs: tuple[float, ...]
+
+
+def stories(
+    summary: Summary,
+    splits: Sequence[Split],
+    bindings: Sequence[Binding],
+    peaks: Peaks,
+    imbalances: Mapping[Cell, Pair],
+) -> list[MixStory]:
+    """Of every shared cell."""
+    of_cell: dict[Cell, list[Split]] = {}
+    for split in splits:
+        of_cell.setdefault(split.cell, []).append(split)
+    alone = {(one.of, one.load, one.settings): one for one in bindings}
+    return [
+        _story(
+            mix,
+            of_cell.get(mix.cell, []),
+            alone,
+            peaks,
+            tenants=summary.tenants,
+            pair=imbalances.get(mix.cell),
+        )
+        for mix in summary.mixes
+        if not mix.cell.solo
+    ]
+
+
+def _story(
+    mix: MixSummary,
+    splits: Sequence[Split],
+    alone: Mapping[tuple[str, str, str], Binding],
+    peaks: Peaks,
+    *,
+    tenants: Sequence[TenantSummary],
+    pair: Pair | None,
+) -> MixStory:
+    cell = mix.cell
+    members = [alone.get((split.of, cell.load, cell.settings)) for split in splits]
+    known = [one for one in members if one is not None]
+    bandwidth = (
+        sum(one.bytes_demand for one in known) if any(one.bandwidth_share is not None for one in known) else None
+    )
+    cores = sum(one.core_demand for one in known) if any(one.cores is not None for one in known) else None
+    aggressor, victim, imbalance = _sides(pair)
+    stp = mix.metrics["stp"]
+    missed = tuple(
+        one.tenant for one in tenants if one.cell == cell and one.slo is not None and one.slo.answer == "missed"
+    )
+    return MixStory(
+        cell=cell,
+        fights=tuple(
+            _fight(split, member, [other for other in known if other is not member], bandwidth)
+            for split, member in zip(splits, members, strict=True)
+        ),
+        cores_wanted=cores if cell.device.startswith("cpu") else None,
+        cores=peaks.cores,
+        bandwidth_wanted=bandwidth,
+        aggressor=aggressor,
+        victim=victim,
+        imbalance=imbalance,
+        stp=stp,
+        missed=missed,
+        worth=_worth(stp, missed),
+    )
+
+
+def _worth(stp: Number, missed: Sequence[str]) -> Literal["yes", "no", "open"]:
+    if not isinstance(stp, Estimate) or stp.lo is None or stp.hi is None:
+        return "open"
+    if stp.hi < 1 or missed:
+        return "no"
+    return "yes" if stp.lo > 1 else "open"
+
+
+def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:
+    """Who slows the other more than he is slowed; nobody unless it is shown."""
+    if pair is None or not pair.logs:
+        return None, None, Missing("only two different tenants can be told apart")
+    ratio = ratio_interval(pair.logs)
+    if ratio.lo is not None and ratio.lo > 1:
+        return pair.second, pair.first, ratio
+    if ratio.hi is not None and ratio.hi < 1:
+        turned = ratio_interval([-log for log in pair.logs])
+        return pair.first, pair.second, turned
+    return None, None, ratio
+
+
+def _fight(split: Split, own: Binding | None, others: Sequence[Binding], bandwidth: float | None) -> Fight:
+    if not split.slowed:
+        return Fight(split.tenant, "nothing", split.total.lo is not None)
+    greatest = split.greatest
+    if greatest is None:
+        return Fight(split.tenant, "unknown", sure=False)
+    if greatest in RESOURCES:
+        return Fight(split.tenant, RESOURCES[greatest], sure=True)
+    return Fight(split.tenant, _memory_resource(own, others, bandwidth), sure=greatest == MEMORY)
+
+
+def _memory_resource(own: Binding | None, others: Sequence[Binding], bandwidth: float | None) -> Resource:
+    """Bandwidth or cache? By what the tenants do alone: bytes that come from a cache can be evicted from it."""
+    if own is not None and own.while_serving == "cache":
+        return "cache"
+    by_memory = [one for one in (own, *others) if one is not None and one.while_serving == "memory bandwidth"]
+    if bandwidth is not None and bandwidth >= SCARCE and by_memory:
+        return "memory bandwidth"
+    if bandwidth is not None and bandwidth < AMPLE and not by_memory:
+        return "cache"
+    return "memory bandwidth or cache"
+
+
+def contribution(split: Split, part: str) -> float | None:
+    """What share of the slowdown's logarithm a part makes up."""
+    total, value = split.total.est, split.parts.get(part, Missing("")).est
+    if total is None or value is None or total <= 0 or value <= 0 or abs(math.log(total)) < 1e-9:
+        return None
+    return math.log(value) / math.log(total)

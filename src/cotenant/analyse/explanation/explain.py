@@ -1,0 +1,127 @@
+"""The explanation of a run: tenants alone, the split of slowdowns, mixes, circumstances, and what would tell more."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.analyse.cells import Cell
+from cotenant.analyse.evidence import Peaks, TenantEvidence
+from cotenant.analyse.explanation.binding import Binding, bindings
+from cotenant.analyse.explanation.contention import MixStory, Pair, stories
+from cotenant.analyse.explanation.split import WORK, Split, splits
+from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
+from cotenant.analyse.plain import plain
+from cotenant.analyse.slowdown import Solos, log_slowdowns
+from cotenant.analyse.summary import summarise
+from cotenant.records import SCHEMA_VERSION, TenantObservation
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All of it."""
+
+    tenants: tuple[Binding, ...]
+    splits: tuple[Split, ...]
+    mixes: tuple[MixStory, ...]
+    circumstances: tuple[Circumstance, ...]
+    more: tuple[str, ...]
+    """What would tell more, one sentence each."""
+    simulated: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, stable within a schema version."""
+        from cotenant.analyse.explanation.sentences import explanation_sentences
+
+        clean: dict[str, Any] = plain(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "simulated": self.simulated,
+                "tenants": [one.to_json() for one in self.tenants],
+                "slowdowns": [one.to_json() for one in self.splits],
+                "mixes": [one.to_json() for one in self.mixes],
+                "circumstances": [one.to_json() for one in self.circumstances],
+                "more": list(self.more),
+                "sentences": explanation_sentences(self),
+            }
+        )
+        return clean
+
+
+def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks) -> Explanation:
+    """Explain one run.
+
+    Args:
+        evidence: Of every tenant in every trial.
+        peaks: What the device can do at best, as far as it is known.
+    """
+    seen = [item.seen for item in evidence]
+    alone, parts = bindings(evidence, peaks), splits(evidence)
+    summary = summarise(sorted(seen, key=_in_cells))
+    mixes = stories(summary, parts, alone, peaks, _pairs(seen))
+    return Explanation(
+        tenants=tuple(alone),
+        splits=tuple(parts),
+        mixes=tuple(mixes),
+        circumstances=tuple(circumstances(evidence)),
+        more=tuple(_more(evidence, alone, parts, mixes, peaks)),
+        simulated=any(item.simulated for item in seen),
+    )
+
+
+def _in_cells(seen: TenantObservation) -> tuple[Cell, str, int]:
+    return Cell.of(seen), seen.tenant, seen.trial
+
+
+def _pairs(seen: Sequence[TenantObservation]) -> Mapping[Cell, Pair]:
+    """Of every mix of two different tenants: their slowdowns against each other, block by block."""
+    solos = Solos()
+    cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
+    for one in seen:
+        solos.add(one)
+        if not one.solo:
+            cells.setdefault(Cell.of(one), {}).setdefault(one.tenant, []).append(one)
+    found = {}
+    for cell, members in cells.items():
+        if len(members) == 2 and len({group[0].of for group in members.values()}) == 2:
+            (first, a), (second, b) = ((name, log_slowdowns(group, solos)) for name, group in sorted(members.items()))
+            found[cell] = Pair(first, second, tuple(a[block] - b[block] for block in a if block in b))
+    return found
+
+
+def _more(
+    evidence: Sequence[TenantEvidence],
+    alone: Sequence[Binding],
+    parts: Sequence[Split],
+    mixes: Sequence[MixStory],
+    peaks: Peaks,
+) -> Iterator[str]:
+    on_cpu = any(item.seen.device.startswith("cpu") for item in evidence)
+    if any(WORK in split.parts and split.slowed for split in parts):
+        yield (
+            "There is no clock sensor, so a lower clock and slower memory look alike: a machine that shows its clock "
+            "(bare metal) would tell them apart."
+        )
+    if on_cpu and not peaks.counters and any(split.slowed for split in parts):
+        yield (
+            "Hardware counters (`perf`) would tell cache misses from lack of bandwidth; `cotenant doctor` says why "
+            "they are missing."
+        )
+    if not peaks.flops_per_s and any(item.work.flops_per_request for item in evidence):
+        yield "The device's peak rates are not known: explain the run on the machine that it was measured on."
+    elif not peaks.undisturbed:
+        yield "The peak rates were measured while something else ran: measure them again on a quiet machine."
+    if any(one.sure == "unclear" for one in alone) and any(one.reason.startswith("it states neither") for one in alone):
+        yield "Workloads that state their FLOPs and bytes can be placed on the roofline."
+    for split in parts:
+        if split.unsplit is not None:
+            yield f"The slowdown in {split.cell.mix} ({split.cell.sharing}) stays in one piece: {split.unsplit}."
+            break
+    if any(threads not in {None, 1} for threads in {item.work.threads for item in evidence}) and any(
+        split.slowed for split in parts
+    ):
+        yield (
+            "Threads that spin while they wait for each other use CPU time without working: with several threads per "
+            "tenant part of `more CPU time` can be that."
+        )
+    if any(story.worth == "open" and story.stp.lo is not None for story in mixes):
+        yield "More blocks would decide about the mixes whose interval holds 1."

@@ -1,0 +1,138 @@
+"""An explanation in sentences that quote their numbers and say how sure they are."""
+
+from collections.abc import Iterator, Sequence
+
+from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.explanation.binding import Binding
+from cotenant.analyse.explanation.contention import MixStory, contribution
+from cotenant.analyse.explanation.explain import Explanation
+from cotenant.analyse.explanation.split import MEANING, Split
+from cotenant.analyse.missing import Number
+
+WORDS = {
+    "cores": "cores",
+    "memory bandwidth": "memory bandwidth",
+    "cache": "the cache",
+    "memory bandwidth or cache": "memory bandwidth or the cache",
+    "clock": "nothing, but the clock falls",
+    "queue": "the queue: requests wait for those before them",
+    "host": "the host",
+    "device": "the device's time and bandwidth",
+    "unknown": "something the sensors don't show",
+}
+SAME = 0.01
+"""A part that moves time by less is not worth words."""
+
+
+def explanation_sentences(found: Explanation) -> list[str]:
+    """Circumstances first, since they colour all that follows; then tenants, mixes, and what would tell more."""
+    lines = [one.sentence for one in found.circumstances]
+    several = len({(one.load, one.settings) for one in found.tenants}) > 1
+    lines += [_tenant(one, several=several) for one in found.tenants]
+    by_cell: dict[object, list[Split]] = {}
+    for split in found.splits:
+        by_cell.setdefault(split.cell, []).append(split)
+    for story in found.mixes:
+        lines += _mix(story, by_cell.get(story.cell, []))
+    lines += _roles(found.mixes)
+    lines += _worth(found.mixes)
+    lines += found.more
+    if found.simulated:
+        lines.append("Simulated devices computed these numbers; nothing was measured on them.")
+    return lines
+
+
+def _tenant(one: Binding, *, several: bool) -> str:
+    where = f" at {one.load}" if several else ""
+    time = f" ({one.service_ms.est:.3g} ms per request)" if one.service_ms.est is not None else ""
+    if one.bound == "unknown":
+        return f"{one.of} alone{where}{time}: what binds it is not known, {one.reason}."
+    sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[one.sure]
+    stage = max(one.stages, key=lambda name: one.stages[name], default=None)
+    longest = f"; {one.stages[stage]:.0%} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""
+    if one.bound in {"waiting for the load", "waiting elsewhere"}:
+        return f"{one.of} alone{where} is {one.bound}{time}: {one.reason}{longest}."
+    return f"{one.of} alone{where} is {sure}bound by {one.bound}{time}: {one.reason}{longest}."
+
+
+def mix_name(story: MixStory) -> str:
+    """`a+b (pinned, closed(1))`."""
+    settings = "" if story.cell.settings in {"", "{}"} else f", {story.cell.settings}"
+    return f"{story.cell.mix} ({story.cell.sharing}, {story.cell.load}{settings})"
+
+
+def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
+    fights = [fight for fight in story.fights if fight.resource != "nothing"]
+    wanted = _wanted(story)
+    if not fights:
+        shown = all(fight.sure for fight in story.fights)
+        slow = "nobody is shown to be slowed down" if shown else "no slowdown is known well enough"
+        yield f"{mix_name(story)}: {slow}{wanted}."
+        return
+    resources = list(dict.fromkeys(fight.resource for fight in fights))
+    unsure = "" if all(fight.sure for fight in fights) else " (as far as these sensors tell)"
+    yield f"{mix_name(story)}: its tenants lack {' and '.join(WORDS[one] for one in resources)}{unsure}{wanted}."
+    for split in splits:
+        if split.slowed:
+            where = f"{split.tenant} in {mix_name(story)}"
+            yield f"{where} takes {_with_ends(split.total)} its time alone: {_parts(split)}."
+
+
+def _wanted(story: MixStory) -> str:
+    said = []
+    if story.cores_wanted is not None and story.cores is not None:
+        said.append(f"{story.cores_wanted:.1f} of {story.cores} cores")
+    if story.bandwidth_wanted is not None:
+        said.append(f"{story.bandwidth_wanted:.0%} of the memory bandwidth")
+    return f"; alone they use {' and '.join(said)}, added up" if said else ""
+
+
+def _parts(split: Split) -> str:
+    said = []
+    for name, part in split.parts.items():
+        if isinstance(part, Estimate) and abs(part.est - 1) >= SAME:
+            share = contribution(split, name)
+            much = f", {share:.0%} of it" if share is not None and 0 < share <= 1 else ""
+            said.append(f"{name} {_with_ends(part)}{much} ({MEANING[name]})")
+    if isinstance(split.residual, Estimate) and abs(split.residual.est - 1) >= SAME:
+        said.append(f"not told apart {_with_ends(split.residual)}")
+    return "; ".join(said) or "no part of it stands out"
+
+
+def _roles(mixes: Sequence[MixStory]) -> Iterator[str]:
+    """Pairs one by one, then who does it everywhere."""
+    for story in mixes:
+        if story.aggressor is not None:
+            yield (
+                f"In {mix_name(story)} {story.aggressor} is the aggressor and {story.victim} the victim: its slowdown "
+                f"is {_with_ends(story.imbalance)} that of {story.aggressor}."
+            )
+    aggressors, victims = (
+        {name for story in mixes if (name := getattr(story, role)) is not None} for role in ("aggressor", "victim")
+    )
+    for name in sorted(aggressors - victims):
+        pairs = sum(story.aggressor == name for story in mixes)
+        if pairs > 1:
+            yield f"{name} slows others more than it is slowed in all {pairs} pairs in which one of the two does."
+
+
+def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
+    for story in mixes:
+        if not isinstance(story.stp, Estimate):
+            continue
+        done = f"STP {_with_ends(story.stp)}"
+        if story.missed:
+            yield f"{mix_name(story)} is not worth it: {' and '.join(story.missed)} miss the objective ({done})."
+        elif story.worth == "yes":
+            yield f"{mix_name(story)} is worth it: {done} against 1 for taking turns, and no objective is missed."
+        elif story.worth == "no":
+            yield f"{mix_name(story)} is not worth it: {done}, less than the 1 of taking turns."
+        else:
+            yield f"{mix_name(story)} may or may not be worth it: {done} holds 1, which is taking turns."
+
+
+def _with_ends(number: Number) -> str:
+    if number.est is None:
+        return "an unknown multiple of"
+    ends = "" if number.lo is None or number.hi is None else f" [{number.lo:.2f}, {number.hi:.2f}]"
+    return f"{number.est:.2f}x{ends}"

@@ -1,0 +1,57 @@
+"""`cotenant explain`: why a run came out as it did, or what a metric means."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, show, show_json
+
+EPILOG = """\b
+Examples:  cotenant explain RUN          what binds each tenant, what each mix fights over, what is worth it
+           cotenant explain stp          definition, formula, unit and caveats of a metric
+
+The first explanation on a machine measures its peak rates, which takes a few seconds.
+"""
+
+
+@click.command("explain", epilog=EPILOG)
+@click.argument("subject", metavar="RUN|METRIC")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@as_json
+def command(*, subject: str, markdown: bool, as_json: bool) -> int:
+    """Explain a RUN (a run folder or a saved name), or a METRIC such as `stp`, `slowdown` or `p99`."""
+    from cotenant.store.baselines import names
+
+    if Path(subject).exists() or subject in names() or any(sign in subject for sign in "/\\"):
+        _run(subject, markdown=markdown, as_json=as_json)
+    else:
+        _metric(subject, as_json=as_json)
+    return Exit.OK
+
+
+def _run(subject: str, *, markdown: bool, as_json: bool) -> None:
+    from cotenant.verbs.explain import explain
+
+    found = explain(subject)
+    if as_json:
+        show_json(found)
+        return
+    from cotenant.report.explanation import explanation_markdown, explanation_parts
+
+    if markdown:
+        click.echo(explanation_markdown(found))
+    else:
+        show(*explanation_parts(found))
+
+
+def _metric(subject: str, *, as_json: bool) -> None:
+    from cotenant.verbs.explain import explain_metric
+
+    metric = explain_metric(subject)
+    if as_json:
+        show_json(metric)
+    else:
+        from cotenant.report.explanation import metric_parts
+
+        show(*metric_parts(metric))
