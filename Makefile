@@ -23,8 +23,9 @@ bench: $(READY)           ## speed and memory, as ratios from one run; writes do
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
-validate: $(READY)        ## simulated beside measured: make validate DATA=folder; writes docs/validation.md
-	$(BIN)/cotenant validate --data "$(DATA)" --write docs/validation.md
+validate: $(READY)        ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
+	$(BIN)/cotenant validate --data "$(DATA)" --write docs/validation.md \
+	  --errors src/cotenant/devices/simulated/validated.json
 
 docs: $(READY)            ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -1,10 +1,12 @@
 """`cotenant validate`: a table, JSON, a page, exit codes, and sentences for data that is absent or damaged."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.devices.simulated.trust import ValidatedError, validated_errors
 from cotenant.errors import DataError
 from cotenant.report.validation import target, verdict
 from cotenant.report.validation_page import figures, markdown
@@ -49,7 +51,7 @@ def test_the_page_has_a_table_and_a_figure_and_no_path_of_the_machine(demo, tmp_
     assert "| error | 10.0 % | – | constant: 100 % | ≤ 8 % | **no** |" in text  # noqa: RUF001 - a dash is shown
     assert "a \\| b" in text
     assert str(tmp_path) not in text
-    assert (page.parent / "validation" / "01-demo.svg").read_text().startswith("<svg")
+    assert (page.parent / "validation" / "demo-1.svg").read_text().startswith("<svg")
 
 
 def test_figures_are_well_formed_and_tell_fitted_rows_apart():
@@ -58,7 +60,7 @@ def test_figures_are_well_formed_and_tell_fitted_rows_apart():
     [svg] = figures([RESULT], folder="f").values()
     dots = [node for node in ET.fromstring(svg).iter() if node.tag.endswith("circle")]
     assert [dot.get("class") for dot in dots] == ["out", "fit"]
-    assert "f/01-demo.svg" in markdown([RESULT], folder="f")
+    assert "f/demo-1.svg" in markdown([RESULT], folder="f")
 
 
 def test_targets_read_as_people_write_them():
@@ -100,3 +102,22 @@ def test_cells_and_json_files_are_checked_too(tmp_path):
         with pytest.raises(DataError, match="should hold a number"):
             number(text, "t.csv", "a")
     assert number("1.5", "t.csv", "a") == 1.5
+
+
+def test_errors_that_figures_carry_are_written_for_the_results_that_stand_for_a_kind(monkeypatch, tmp_path, capsys):
+    mps = replace(RESULT, stands_for="mps")
+    monkeypatch.setattr(runner, "run", lambda data, only=(): iter((RESULT, mps)))
+    main(["validate", "--data", str(tmp_path), "--errors", str(tmp_path / "errors.json")])
+    [error] = json.loads((tmp_path / "errors.json").read_text())
+    assert ValidatedError(**error).sentence == "error: 10 % (demo, 1 held-out rows)"
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(demo, tmp_path, capsys):
+    assert main(["validate", "--data", str(tmp_path), "--errors", str(tmp_path / "no" / "such.json")]) == 1
+    assert "can't write" in capsys.readouterr().err
+
+
+def test_the_errors_that_the_simulation_carries_can_be_read_and_have_rows_behind_them():
+    carried = [error for errors in validated_errors().values() for error in errors]
+    assert {"power", "fleet"} <= {error.kind for error in carried}
+    assert all(error.n > 0 for error in carried)

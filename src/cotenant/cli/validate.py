@@ -19,8 +19,14 @@ from cotenant.cli.output import as_json, console, show, show_json
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be given several times.")
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
+@click.option(
+    "--errors",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write the errors that simulated figures carry.",
+)
 @as_json
-def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: bool) -> int:
+def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Path | None, as_json: bool) -> int:
     """Compare the simulation with real measurements, data set by data set.
 
     Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Exit code 3: a target
@@ -30,11 +36,18 @@ def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: b
     from cotenant.verbs.validate import validate
 
     talk = console(talk=True)
-    validation = validate(data, only, write=write, seen=lambda result: talk.print(f"{result.data_set}: {result.what}"))
+    validation = validate(
+        data,
+        only,
+        write=write,
+        errors=errors,
+        seen=lambda result: talk.print(f"{result.data_set}: {result.what}"),
+    )
     if as_json:
         show_json(validation.to_json())
     else:
         show(summary(validation.results))
-    if write is not None:
-        talk.print(f"Written: {write}")
+    for file in (write, errors):
+        if file is not None:
+            talk.print(f"Written: {file}")
     return Exit.BREACH if validation.missed else Exit.OK

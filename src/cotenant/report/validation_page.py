@@ -1,5 +1,6 @@
 """How far to trust the simulation, as a page: what was compared, with what, how well, and a figure for each."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from cotenant.report.scatter import scatter
@@ -23,7 +24,7 @@ MOST_POINTS = 1500
 def markdown(results: Sequence[Result], *, folder: str) -> str:
     """The page; figures are expected in ``folder`` beside it."""
     parts = [HEAD, verdict(results), ""]
-    for number, result in enumerate(results):
+    for result, figure in zip(results, _names(folder, results), strict=True):
         parts += [
             f"## {_text(result.data_set)}: {_text(result.what)}",
             "",
@@ -37,15 +38,16 @@ def markdown(results: Sequence[Result], *, folder: str) -> str:
             fitted = "" if measure.fitted is None else f" (rows used for fitting: {measure.fitted:.3g})"
             name, value, *rest = (_text(cell) for cell in cells(measure))
             parts.append(f"| {name} | {value}{fitted} | {' | '.join(rest)} | {reached} |")
-        parts += ["", *(f"- {_text(note)}" for note in result.notes), ""]
+        parts += ["", *(f"- {_text(note)}" for note in result.notes), *([""] if result.notes else [])]
         if result.rows:
-            parts += [f"![{_text(result.quantity)}: simulated over measured]({_name(folder, number, result)})", ""]
+            parts += [f"![{_text(result.quantity)}: simulated over measured]({figure})", ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def figures(results: Sequence[Result], *, folder: str) -> dict[str, str]:
     """The figures as SVG, by their path relative to the page."""
-    return {_name(folder, number, result): _figure(result) for number, result in enumerate(results) if result.rows}
+    names = _names(folder, results)
+    return {name: _figure(result) for name, result in zip(names, results, strict=True) if result.rows}
 
 
 def _figure(result: Result) -> str:
@@ -59,8 +61,14 @@ def _figure(result: Result) -> str:
     )
 
 
-def _name(folder: str, number: int, result: Result) -> str:
-    return f"{folder}/{number + 1:02d}-{result.data_set}.svg"
+def _names(folder: str, results: Sequence[Result]) -> list[str]:
+    """A file for each result, numbered within its data set, so that another data set renames nothing."""
+    seen: Counter[str] = Counter()
+    names = []
+    for result in results:
+        seen[result.data_set] += 1
+        names.append(f"{folder}/{result.data_set}-{seen[result.data_set]}.svg")
+    return names
 
 
 def _text(words: str) -> str:

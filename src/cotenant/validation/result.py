@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cotenant.devices.simulated.trust import Kind
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -79,6 +81,8 @@ class Result:
     measures: tuple[Measure, ...]
     notes: tuple[str, ...] = ()
     """One sentence each: what the data can't tell, what was left out and why."""
+    stands_for: Kind | None = None
+    """The kind of simulated figure that the first measure says how far to trust; it travels with every such figure."""
 
     @property
     def n(self) -> int:

@@ -91,7 +91,7 @@ def _result(what: str, quantity: str, unit: str, rows: list[Row]) -> Result:
             for name in FILES
         ),
     ]
-    return Result("zeus", what, SOURCE, SPLIT, quantity, unit, tuple(rows), tuple(measures), NOTES)
+    return Result("zeus", what, SOURCE, SPLIT, quantity, unit, tuple(rows), tuple(measures), NOTES, stands_for="power")
 
 
 def _activity(gpu: GpuSpec, given: Point) -> Activity:

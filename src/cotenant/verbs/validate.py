@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices.simulated.trust import ValidatedError, as_json
+from cotenant.errors import CotenantError
 from cotenant.validation.result import Measure, Result
 
 
@@ -19,13 +21,34 @@ class Validation:
         """The measures that don't reach their targets."""
         return tuple(measure for result in self.results for measure in result.missed)
 
+    def errors(self) -> tuple[ValidatedError, ...]:
+        """What simulated figures of each kind carry: the first measure of each result that stands for a kind."""
+        return tuple(
+            ValidatedError(
+                kind=result.stands_for,
+                measure=result.measures[0].name,
+                value=round(result.measures[0].value, 3),
+                unit=result.measures[0].unit,
+                n=result.measures[0].n,
+                data_set=result.data_set,
+                what=result.what,
+            )
+            for result in self.results
+            if result.stands_for is not None
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Everything, rows included, with what was reached."""
         return {"results": [_result(result) for result in self.results], "missed": len(self.missed)}
 
 
 def validate(
-    data: Path, only: Sequence[str] = (), *, write: Path | None = None, seen: Callable[[Result], None] | None = None
+    data: Path,
+    only: Sequence[str] = (),
+    *,
+    write: Path | None = None,
+    errors: Path | None = None,
+    seen: Callable[[Result], None] | None = None,
 ) -> Validation:
     """Compare the simulation with measured data.
 
@@ -33,6 +56,7 @@ def validate(
         data: The folder that holds the data.
         only: Names of data sets; empty: all.
         write: Where to write the page, a Markdown file; its figures go into a folder beside it.
+        errors: Where to write the errors that simulated figures carry, a JSON file.
         seen: Called with each result as it comes.
 
     Raises:
@@ -46,27 +70,26 @@ def validate(
         if seen is not None:
             seen(result)
     validation = Validation(tuple(results))
-    if write is not None:
-        _write(validation, write)
+    try:
+        if write is not None:
+            _write(validation, write)
+        if errors is not None:
+            errors.write_text(as_json(validation.errors()), encoding="utf-8")
+    except OSError as problem:
+        raise CotenantError(
+            f"can't write {problem.filename}: {problem.strerror}", hint="choose a file in a folder of yours"
+        ) from None
     return validation
 
 
 def _write(validation: Validation, page: Path) -> None:
-    from cotenant.errors import CotenantError
     from cotenant.report.validation_page import figures, markdown
 
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        drawn = figures(validation.results, folder=page.stem)
-        if drawn:
-            (page.parent / page.stem).mkdir(exist_ok=True)
-        for name, svg in drawn.items():
-            (page.parent / name).write_text(svg, encoding="utf-8")
-        page.write_text(markdown(validation.results, folder=page.stem), encoding="utf-8")
-    except OSError as problem:
-        raise CotenantError(
-            f"can't write {page}: {problem.strerror}", hint="give --write a file in a folder of yours"
-        ) from None
+    drawn = figures(validation.results, folder=page.stem)
+    (page.parent / page.stem).mkdir(parents=True, exist_ok=True)
+    for name, svg in drawn.items():
+        (page.parent / name).write_text(svg, encoding="utf-8")
+    page.write_text(markdown(validation.results, folder=page.stem), encoding="utf-8")
 
 
 def _result(result: Result) -> dict[str, Any]:
