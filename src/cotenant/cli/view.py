@@ -1,0 +1,34 @@
+"""`cotenant view`: a folder of runs in a browser."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.output import console
+
+EPILOG = """\b
+Examples:  cotenant view
+           cotenant view results/ --port 9000
+           ssh -L 8765:127.0.0.1:8765 HOST      then the same address here shows the runs there
+
+Only this machine can connect, and nothing is ever written. Ctrl-C ends it.
+"""
+BEHIND = 10
+
+
+@click.command("view", epilog=EPILOG)
+@click.argument("directory", metavar="[DIR]", default="runs", type=click.Path(path_type=Path))
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8765, show_default=True,
+              help="Where to listen on 127.0.0.1; 0 takes a free port.")  # fmt: skip
+def command(*, directory: Path, port: int) -> None:
+    """Show the runs in DIR (default: runs) in a browser: list, filter, compare, reports, live progress."""
+    import os
+
+    from cotenant.verbs.view import view
+
+    def ready(url: str) -> None:
+        click.echo(url)  # as data, for a script that waits for it
+        console(talk=True).print(f"Open it in a browser: the runs in {directory}. Ctrl-C ends it.", soft_wrap=True)
+
+    os.nice(BEHIND)  # a run that is measured on this machine goes first
+    view(directory, port=port, ready=ready)

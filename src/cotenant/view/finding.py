@@ -1,0 +1,66 @@
+"""Where the runs are below a folder, and whether they have changed since somebody last looked."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cotenant.store.folder import TRIALS
+from cotenant.store.manifest import NAME
+
+DEEPEST = 3
+"""Levels of folders below the root: `runs/<study>/<run>` needs two."""
+
+
+class Stamp(NamedTuple):
+    """Equal stamps mean an unchanged run: a manifest is replaced as a whole, and a trial is a new name in a folder."""
+
+    manifest_ns: int
+    manifest_size: int
+    manifest_inode: int
+    trials_ns: int
+
+
+class Found(NamedTuple):
+    """A run folder."""
+
+    path: Path
+    stamp: Stamp
+
+
+def find_runs(root: Path) -> Iterator[Found]:
+    """Every run at or below ``root``, without reading any. Links are not followed: they could lead out of it."""
+    yield from _below(str(root), DEEPEST)
+
+
+def look_at(folder: str | Path) -> Stamp | None:
+    """The stamp of a run folder; None if it is none."""
+    try:
+        manifest = os.lstat(os.path.join(folder, NAME))  # noqa: PTH118 - thousands of these: no Path for each
+    except OSError:
+        return None
+    if not stat.S_ISREG(manifest.st_mode):
+        return None  # a pipe would wait for ever, a link could lead anywhere
+    try:
+        trials_ns = os.lstat(os.path.join(folder, TRIALS)).st_mtime_ns  # noqa: PTH118 - as above
+    except OSError:
+        trials_ns = 0
+    return Stamp(manifest.st_mtime_ns, manifest.st_size, manifest.st_ino, trials_ns)
+
+
+def _below(folder: str, levels: int) -> Iterator[Found]:
+    stamp = look_at(folder)
+    if stamp is not None:
+        yield Found(Path(folder), stamp)
+        return
+    if levels == 0:
+        return
+    try:
+        with os.scandir(folder) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+            inner = [entry.path for entry in visible if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return  # gone since, or not ours to read
+    for path in inner:
+        yield from _below(path, levels - 1)

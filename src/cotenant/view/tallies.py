@@ -1,0 +1,105 @@
+"""Verdicts of the trials on disk. A committed trial never changes, so each is read once."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.store import damage, parquet
+from cotenant.store.folder import RunFolder
+from cotenant.view.entry import Entry
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERDICTS = ("valid", "unstable", "invalid")
+DAMAGED = "damaged"
+"""Stands in for the verdict of a trial that can't be read."""
+
+_READ = "SELECT trial, block, verdict, started_utc FROM read_parquet(?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the trials of a run came to."""
+
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    blocks: int = 0
+    """Blocks of which there is a trial."""
+    last_utc: str = ""
+    """When the last trial began."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    block: int
+    verdict: str
+    started_utc: str
+
+
+class Tallies:
+    """What is known of the runs so far. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._trials: dict[Path, dict[int, _Trial]] = {}
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def known(self, entry: Entry) -> Tally | None:
+        """The tally if every trial has been read, without reading any."""
+        trials = self._trials.get(entry.path, {})
+        return _tally(trials, entry.trials) if entry.trials <= trials.keys() else None
+
+    def count(self, entry: Entry) -> Tally:
+        """The tally, after reading those trials that nobody has read."""
+        with self._lock:
+            trials = self._trials.get(entry.path, {})
+            fresh = sorted(entry.trials - trials.keys())
+            if fresh:
+                trials = trials | self._read(entry.path, fresh)
+                self._trials[entry.path] = trials  # replaced, not changed: `known` reads without the lock
+        return _tally(trials, entry.trials)
+
+    def forget_all_but(self, paths: Iterable[Path]) -> None:
+        """Drop what belongs to runs that are gone."""
+        with self._lock:
+            for path in self._trials.keys() - set(paths):
+                del self._trials[path]
+
+    def _read(self, run: Path, numbers: Sequence[int]) -> dict[int, _Trial]:
+        import duckdb
+
+        folder = RunFolder(run, {})
+        files = {number: folder.trial_path(number) / "trials.parquet" for number in numbers}
+        try:
+            found = self._rows(files.values())
+        except duckdb.Error:  # one of them is damaged: which one takes a look at each
+            found = {}
+            for file in files.values():
+                try:
+                    found |= self._rows([file])
+                except duckdb.Error:
+                    continue
+        return {number: found.get(number, _Trial(0, DAMAGED, "")) for number in numbers}
+
+    def _rows(self, files: Iterable[Path]) -> dict[int, _Trial]:
+        if self._connection is None:
+            # One thread: a run may be measuring on this machine.
+            self._connection = parquet.memory(threads=1)
+        rows: list[tuple[Any, ...]] = self._connection.execute(_READ, [[damage.literal(f) for f in files]]).fetchall()
+        return {
+            trial: _Trial(block or 0, verdict if verdict in VERDICTS else DAMAGED, started or "")
+            for trial, block, verdict, started in rows
+        }
+
+
+def _tally(trials: Mapping[int, _Trial], numbers: Iterable[int]) -> Tally:
+    of_run = [trials[number] for number in numbers]
+    count = Counter(trial.verdict for trial in of_run)
+    return Tally(
+        {verdict: count[verdict] for verdict in (*VERDICTS, DAMAGED) if count[verdict]},
+        len({trial.block for trial in of_run if trial.verdict != DAMAGED}),
+        max((trial.started_utc for trial in of_run), default=""),
+    )
