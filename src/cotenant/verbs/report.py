@@ -33,8 +33,8 @@ def report(
     from cotenant.report.figures.export import export_figures
     from cotenant.report.figures.figure import Figure
     from cotenant.report.figures.material import gather
-    from cotenant.report.html.page import page
     from cotenant.report.html.in_markdown import markdown_report
+    from cotenant.report.html.page import page
 
     material = gather(runs)
     drawn = every_figure(material)
@@ -50,6 +50,8 @@ def report(
 
 def _write(path: Path, text: str) -> None:
     """As a whole: whoever has the old file open never sees half of the new one."""
+    from contextlib import suppress
+
     from cotenant.errors import RunFolderError
 
     draft = path.with_name(f".{path.name}.new")
@@ -58,7 +60,8 @@ def _write(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise RunFolderError(
             f"{path} can't be written: {(error.strerror or str(error)).lower()}.",
             hint="Choose another file: --out FILE",

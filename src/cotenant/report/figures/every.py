@@ -14,6 +14,8 @@ from cotenant.report.figures.slowdown import slowdown_figure
 from cotenant.report.figures.stages import stages_figure
 from cotenant.report.figures.work import fairness_figure, stp_figure, throughput_figure
 
+MOST_LINES_TOGETHER = 60
+
 Drawn = Sequence[Figure | Absent]
 
 
@@ -22,15 +24,21 @@ def figures(material: Material) -> dict[str, Drawn]:
     by_condition: dict[str, Callable[[Material, Condition], Figure | Absent]] = {
         "slowdown": slowdown_figure,
         "latency": latency_figure,
-        "throughput": throughput_figure,
-        "stp": stp_figure,
-        "fairness": fairness_figure,
         "stages": stages_figure,
     }
     conditions = material.names.conditions or [Condition("", "", "")]
     found = {
         kind: _told([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
     }
+    together: dict[str, Callable[[Material, Sequence[Condition]], Figure | Absent]] = {
+        "throughput": throughput_figure,
+        "stp": stp_figure,
+        "fairness": fairness_figure,
+    }
+    # Few enough lines are easier to compare in one figure.
+    few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
+    groups = [conditions] if few else [[condition] for condition in conditions]
+    found |= {kind: _told([draw(material, group) for group in groups]) for kind, draw in together.items()}
     found["load"] = [load_figure(material)]
     found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
     found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])

@@ -16,8 +16,9 @@ FEWEST_POINTS_PER_CURVE = 8
 UNDERSTANDING = Understanding(
     shows="For each tenant the latency (vertical) that a share of its requests stayed within (horizontal). The axis "
     "gives every further nine the same room: p90, p99 and p99.9 are as far apart as they are rare.",
-    look="Compare each line with `alone`. Lines that run side by side mean that all requests pay alike; a line that "
-    "bends upwards at the right means that a few requests pay for many, which a mean or a median hides.",
+    look="Compare each line with the grey one, the tenant alone. Lines that run side by side mean that all requests "
+    "pay alike; a line that bends upwards at the right means that a few requests pay for many, which a mean or a "
+    "median hides.",
     misleads="A line ends where fewer than about three requests would lie beyond it: a longer measurement draws a "
     "longer line, not a worse one. Latency counts from the time at which a request was due, waiting included.",
 )
@@ -109,7 +110,7 @@ def mix_curves_spec() -> Spec:
         "mark": {"type": "line"},
         "encoding": _curve_encoding() | {"color": places | {"scale": scale}, "detail": {"field": "tenant"}},
     }
-    return faceted("of", [], spec, 170, {"axis": {"x": "independent"}})
+    return faceted("of", [], spec, 170, {"scale": {"y": "independent"}, "axis": {"x": "independent"}})
 
 
 def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most: int) -> list[Row]:

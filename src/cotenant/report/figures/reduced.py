@@ -20,6 +20,8 @@ SAMPLE_BINS = 150
 RATES = {"s": "s per s", "count": "per s", "J": "W"}
 """Sensors with these units count upwards; what they say over time is their rate, in this unit."""
 
+_SCALES = {"B": 2**30}
+
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
@@ -199,11 +201,16 @@ class Reduced:
             {"bins": SAMPLE_BINS, "counters": list(RATES)},
         ).fetchall()
         return tuple(
-            SamplePoint(
-                run, sensor.removesuffix("_s") if unit == "s" else sensor, RATES.get(unit, unit or ""), t, value
-            )
+            SamplePoint(run, *_shown(sensor, unit or ""), t, value / _SCALES.get(unit, 1))
             for run, sensor, unit, t, value in rows
         )
+
+
+def _shown(sensor: str, unit: str) -> tuple[str, str]:
+    """The names under which a sensor and its unit are drawn."""
+    if unit == "B":
+        return sensor.removesuffix("_bytes"), "GiB"
+    return sensor.removesuffix("_s") if unit == "s" else sensor, RATES.get(unit, unit)
 
 
 def _spread(trials: Sequence[TrialFacts]) -> list[TrialFacts]:

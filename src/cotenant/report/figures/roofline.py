@@ -26,7 +26,7 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
             "roofline",
             TITLE,
             "nobody knows the peak rates of the device: they are not in the manifest, and no quiet measurement of "
-            "this machine is remembered (`cotenant doctor` makes one)",
+            "this machine is remembered (cotenant doctor makes one)",
         )
     points = _points(material, run)
     if not points:

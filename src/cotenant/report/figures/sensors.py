@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cotenant.report.figures.figure import MOST_POINTS, Absent, Figure, Row, Understanding
 from cotenant.report.figures.material import Material, RunFacts
 from cotenant.report.figures.reduced import SamplePoint
@@ -11,6 +13,8 @@ from cotenant.report.literal import literal
 TITLE = "Sensors over the run"
 DISTURBING = ("no_steal", "clock_stable", "quiet_machine")
 MOST_SENSORS = 12
+STILL = 1e-6
+"""A sensor that varies by less than this share of its value has not moved."""
 FIRST = (
     "throttl",
     "frequency",
@@ -24,7 +28,7 @@ FIRST = (
 )
 """What names of sensors begin with or hold, most telling first."""
 UNDERSTANDING = Understanding(
-    shows="What each sensor read while the run went on. Counters are shown as rates: `cpu_busy` of 2 s per s means "
+    shows="What each sensor read while the run went on. Counters are shown as rates: a cpu_busy of 2 s per s means "
     "that two cores were busy. Red stretches are trials in which the clock moved, the hypervisor took time away "
     "(steal), or processes outside the study used the device.",
     look="A clock that falls or a temperature that climbs over the run; stolen time; activity between trials, when "
@@ -70,7 +74,7 @@ def sensors_figure(material: Material, run: RunFacts) -> Figure | Absent:
                         "type": "quantitative",
                         "title": None,
                         "scale": {"zero": False},
-                        "axis": {"tickCount": 3, "format": "~s"},
+                        "axis": {"tickCount": 3, "format": ",.3~r"},
                     },
                     "tooltip": tips(("sensor", "sensor"), ("t_s", "#second"), ("value", "#value")),
                 },
@@ -103,7 +107,7 @@ def _moving(points: Sequence[SamplePoint]) -> dict[str, list[SamplePoint]]:
     return {
         name: group
         for name, group in by_sensor.items()
-        if max(point.value for point in group) > min(point.value for point in group)
+        if np.ptp(values := [point.value for point in group]) > STILL * max(map(abs, values))
     }
 
 

@@ -38,7 +38,7 @@ def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
     ]
     if not rows:
         return Absent("stages", TITLE, "no workload of these runs has named stages")
-    rows.sort(key=lambda row: (row["of"], row["place"] != "alone"))
+    rows.sort(key=lambda row: (row["of"], not row["place"].endswith("alone"), row["place"]))
     order = list(dict.fromkeys(row["stage"] for row in rows))
     spec = {
         "mark": {"type": "bar", "cornerRadiusEnd": 2},

@@ -8,6 +8,7 @@ QUIET = "#868e96"
 """For references and for what is not the subject; visible on white and on black."""
 
 CONFIG: dict[str, Any] = {
+    "background": None,
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "range": {"category": PALETTE},

@@ -1,5 +1,6 @@
 """What sharing gets done: throughput of every tenant, STP and fairness of every mix, with intervals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cotenant.analyse.cells import Cell
@@ -20,7 +21,7 @@ from cotenant.report.literal import literal
 
 THROUGHPUT = Understanding(
     shows="Requests per second of every tenant, alone and in every mix, with 95 % intervals over blocks.",
-    look="How far a tenant's dots fall to the left of `alone`. Dots whose intervals overlap can't be told apart.",
+    look="How far a tenant's dots fall to the left of the one alone. Dots whose intervals overlap can't be told apart.",
     misleads="Under an open load the rate is given: throughput then only says whether the tenant kept up. Requests of "
     "different tenants are different work, so never add them up: that is what STP is for.",
 )
@@ -41,15 +42,15 @@ FAIRNESS = Understanding(
 )
 
 
-def throughput_figure(material: Material, condition: Condition) -> Figure | Absent:
+def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
     """A panel for each tenant, a dot for each mix and sharing."""
     title = "Throughput"
     rows: list[Row] = [
-        _placed(material.names, tenant.cell)
+        _placed(material.names, tenant.cell, conditions)
         | {"tenant": literal(tenant.tenant), "of": literal(tenant.of)}
         | _numbers(tenant.throughput_rps)
         for tenant in material.summary.tenants
-        if Condition.of(tenant.cell) == condition and tenant.throughput_rps.est is not None
+        if Condition.of(tenant.cell) in conditions and tenant.throughput_rps.est is not None
     ]
     if not rows:
         return Absent("throughput", title, "no tenant has a usable trial")
@@ -68,7 +69,7 @@ def throughput_figure(material: Material, condition: Condition) -> Figure | Abse
     return Figure(
         name="throughput",
         title=title,
-        condition=material.names.condition(condition),
+        condition=_only(material.names, conditions),
         spec=faceted(
             "of",
             tenants,
@@ -78,21 +79,21 @@ def throughput_figure(material: Material, condition: Condition) -> Figure | Abse
         ),
         rows=tuple(rows),
         understanding=THROUGHPUT,
-        margin=220,
+        margin=220 if len(conditions) == 1 else 290,
     )
 
 
-def stp_figure(material: Material, condition: Condition) -> Figure | Absent:
+def stp_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
     """A dot for each mix and sharing, and the line of taking turns."""
     title = "STP: work done against taking turns"
-    rows = _mix_rows(material, condition, ("stp",))
+    rows = _mix_rows(material, conditions, ("stp",))
     if not rows:
         return Absent("stp", title, "no mix has a usable shared trial and usable solo trials in one block")
     layers: list[Spec] = [_reference(1.0, "taking turns"), *_mix_layers(material.names, rows, "STP")]
     return Figure(
         name="stp",
         title=title,
-        condition=material.names.condition(condition),
+        condition=_only(material.names, conditions),
         spec=whole({"layer": layers}, {"step": 22}),
         rows=tuple(rows),
         understanding=STP,
@@ -100,16 +101,16 @@ def stp_figure(material: Material, condition: Condition) -> Figure | Absent:
     )
 
 
-def fairness_figure(material: Material, condition: Condition) -> Figure | Absent:
+def fairness_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
     """Fairness and Jain's index of every mix."""
     title = "Fairness"
-    rows = _mix_rows(material, condition, ("fairness", "jain"))
+    rows = _mix_rows(material, conditions, ("fairness", "jain"))
     if not rows:
         return Absent("fairness", title, "no mix has a usable shared trial and usable solo trials in one block")
     return Figure(
         name="fairness",
         title=title,
-        condition=material.names.condition(condition),
+        condition=_only(material.names, conditions),
         spec=faceted(
             "metric",
             list(dict.fromkeys(str(row["metric"]) for row in rows)),
@@ -127,12 +128,12 @@ _NUMBERS = (("est", "#estimate"), ("lo", "#from"), ("hi", "#to"), ("n", "#blocks
 _METRICS = {"stp": "STP", "fairness": "fairness: least over greatest progress", "jain": "Jain's index"}
 
 
-def _mix_rows(material: Material, condition: Condition, metrics: tuple[str, ...]) -> list[Row]:
+def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tuple[str, ...]) -> list[Row]:
     return [
-        _placed(material.names, mix.cell) | {"metric": _METRICS[metric]} | _numbers(mix.metrics[metric])
+        _placed(material.names, mix.cell, conditions) | {"metric": _METRICS[metric]} | _numbers(mix.metrics[metric])
         for metric in metrics
         for mix in material.summary.mixes
-        if not mix.cell.solo and Condition.of(mix.cell) == condition and mix.metrics[metric].est is not None
+        if not mix.cell.solo and Condition.of(mix.cell) in conditions and mix.metrics[metric].est is not None
     ]
 
 
@@ -155,7 +156,7 @@ def _reference(at: float, label: str) -> Spec:
         "layer": [
             {"mark": {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}, "encoding": {"x": _at()}},
             {
-                "mark": {"type": "text", "align": "left", "dx": 4, "dy": 6, "baseline": "top", "y": 0},
+                "mark": {"type": "text", "align": "left", "dx": -4, "dy": -3, "baseline": "bottom", "y": 0},
                 "encoding": {"x": _at(), "text": {"field": "label"}},
             },
         ],
@@ -166,10 +167,16 @@ def _at() -> dict[str, Any]:
     return {"field": "at", "type": "quantitative"}
 
 
-def _placed(names: Names, cell: Cell) -> dict[str, Any]:
+def _only(names: Names, conditions: Sequence[Condition]) -> str:
+    return names.condition(conditions[0]) if len(conditions) == 1 else ""
+
+
+def _placed(names: Names, cell: Cell, conditions: Sequence[Condition]) -> dict[str, Any]:
+    """Where a number was measured; the condition is named in the line if the figure holds several."""
+    under = f", {names.condition(Condition.of(cell))}" if len(conditions) > 1 else ""
     return {
-        "place": names.place(cell),
-        "mix": literal(cell.mix),
+        "place": names.place(cell) + under,
+        "mix": literal(cell.mix) + under,
         "sharing": literal(cell.sharing),
         "run": names.run(cell.run),
     }

@@ -14,9 +14,9 @@ from cotenant.report.numbers import NOTHING, figure, percent, ratio
 
 Gain = Literal["more", "less", "unclear", "unknown"]
 GAINS: Mapping[Gain, str] = {
-    "more": "more than taking turns",
-    "less": "less than taking turns",
-    "unclear": "not told apart from taking turns",
+    "more": "gets more done",
+    "less": "gets less done",
+    "unclear": "no clear difference",
     "unknown": "can't be judged",
 }
 ANSWERS = {"met": "met", "missed": "missed", "undecided": "undecided"}

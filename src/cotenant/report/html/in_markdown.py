@@ -33,7 +33,7 @@ def markdown_report(material: Material) -> str:
 
 
 def _mixes(material: Material) -> str:
-    head = ("mix", "sharing", "gets done", "STP", "slowdown of each", "fairness", "trials")
+    head = ("mix", "sharing", "against taking turns", "STP", "slowdown of each", "fairness", "trials")
     rows = [
         (
             f"{line.run} {line.mix} {line.condition}".strip(),

@@ -11,7 +11,7 @@ from cotenant import __version__
 from cotenant.analyse.cells import Cell
 from cotenant.measure.checks import CHECKS
 from cotenant.report.figures.every import Drawn
-from cotenant.report.figures.figure import Figure
+from cotenant.report.figures.figure import Figure, Row
 from cotenant.report.figures.latency import (
     TIMELINE,
     UNDERSTANDING,
@@ -72,7 +72,6 @@ def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
         answers=mix_answers(material),
         verdicts=_verdicts(material),
         heat_maps=heat_maps(material),
-        slowdown_names=[one.name for one in drawn["slowdown"] if isinstance(one, Figure)],
         absent_slowdown=next((one for one in drawn["slowdown"] if not isinstance(one, Figure)), None),
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
         understanding_curves=UNDERSTANDING,
@@ -106,9 +105,10 @@ def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn
             solos.setdefault((curve.cell.run, Condition.of(curve.cell)), []).append(curve)
     return {
         "figures": {
-            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows)
-            for figure in (*shown, *(one for one in drawn["slowdown"] if isinstance(one, Figure)))
-        },
+            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in shown
+        }
+        # The heat map is a table of the page: its rows are only there to be downloaded.
+        | {"slowdown": columnar(_slowdowns(drawn["slowdown"]))},
         "mixes": {
             key_of[cell]: {
                 "curves": columnar(
@@ -123,6 +123,15 @@ def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn
             "timeline": {"spec": timeline_spec(), "margin": 56},
         },
     }
+
+
+def _slowdowns(drawn: Drawn) -> list[Row]:
+    return [
+        {"condition": one.condition} | {name: value for name, value in row.items() if name not in {"line", "log2"}}
+        for one in drawn
+        if isinstance(one, Figure)
+        for row in one.rows
+    ]
 
 
 def _mixes(material: Material) -> list[dict[str, Any]]:

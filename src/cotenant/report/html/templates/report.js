@@ -44,6 +44,8 @@
     spec.data = { name: "rows", values: objects(figure) };
     // The interpreter evaluates expressions without eval, so that the page's policy can forbid it.
     await vegaEmbed(element, spec, { ast: true, actions: false, renderer: "svg", mode: "vega-lite", logLevel: vega.Error });
+    // The place of the figure has its description; the marks inside would be read out one by one.
+    element.querySelector("svg").setAttribute("aria-hidden", "true");
     element.dataset.drawn = "yes";
   }
 
