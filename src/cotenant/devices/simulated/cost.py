@@ -8,10 +8,14 @@ from cotenant.devices.simulated.catalogue.spec import DTYPES, GpuSpec
 from cotenant.devices.simulated.efficiency import FITTED, Efficiency
 from cotenant.devices.simulated.kernels import KINDS, TRANSFER, Bools, Floats, Kernels
 
-_PRODUCTS = (KINDS.index("gemm"), KINDS.index("conv"))
+_GEMM = KINDS.index("gemm")
 _CONV = KINDS.index("conv")
+_CONV3X3 = KINDS.index("conv3x3")
+_PRODUCTS = (_GEMM, _CONV, _CONV3X3)
 _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
+_EASY_TO_FEED = 1024.0
+"""Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
 _PARTIAL_SUM_BYTES = 8.0
 """A split product writes and reads each partial result in float32."""
 
@@ -96,7 +100,11 @@ def solo_costs(
     if products.any():
         rows = np.flatnonzero(products)
         compute[rows], used[rows], partial[rows] = _tiled_compute(
-            kernels.take(rows), part, efficiency, sm_rate[rows], dram_bytes[rows]
+            kernels.take(rows),
+            part,
+            efficiency,
+            _product_rates(kernels, efficiency, sm_rate, on_cores)[rows],
+            dram_bytes[rows],
         )
     dram_bytes = dram_bytes + partial
     shares = np.array([efficiency.dram[kind] for kind in KINDS])[kernels.kind]
@@ -141,8 +149,10 @@ def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bo
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
     on_cores = kernels.tensor & (cores > 0)
-    peak = np.where(on_cores, cores * efficiency.products[gpu.architecture], vector * efficiency.vector)
-    return on_cores, peak * part.clock / gpu.sms * 1e-9
+    per_clock = np.where(on_cores, cores, vector) / (gpu.sms * gpu.clocks_mhz.boost * 1e6)
+    fed = np.clip((_EASY_TO_FEED / per_clock) ** efficiency.feeding, 1.0, efficiency.fed)
+    achieved = np.where(on_cores, efficiency.tensor[gpu.architecture], 1.0) * fed
+    return on_cores, per_clock * gpu.clocks_mhz.boost * part.clock * achieved * 1e-3
 
 
 def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floats:
@@ -164,11 +174,15 @@ def _plain_compute(
     return kernels.flops / (sm_rate * used * share), used, np.zeros(len(kernels))
 
 
+def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on_cores: Bools) -> Floats:
+    rate = sm_rate * np.where(kernels.kind == _GEMM, 1.0, efficiency.convolution)
+    return rate * np.where((kernels.kind == _CONV3X3) & ~on_cores, efficiency.winograd, 1.0)
+
+
 def _tiled_compute(
     kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Arithmetic time, SMs used and extra traffic with the tile and split that end first, as libraries choose them."""
-    rate = sm_rate * np.where(kernels.kind == _CONV, efficiency.convolution, 1.0)
     best = np.full(len(kernels), np.inf)
     compute, used, partial = best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
@@ -180,7 +194,7 @@ def _tiled_compute(
             waves = blocks / part.sms
             rounds = np.maximum(1.0, (1 - efficiency.smooth) * np.ceil(waves) + efficiency.smooth * waves)
             depth = kernels.k / split + efficiency.fill
-            arithmetic = rounds * 2.0 * rows * columns * depth * work / (rate * share)
+            arithmetic = rounds * 2.0 * rows * columns * depth * work / (sm_rate * share)
             busy = np.minimum(part.sms, blocks)
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))

@@ -1,4 +1,14 @@
-"""How much of a GPU's peak rates kernels really get: constants fitted to public measurements."""
+"""How much of a GPU's peak rates kernels really get: constants fitted to public measurements.
+
+Where they come from, and what is held out when they are judged:
+
+- products (tiles, fill, splits, smooth, overlap, saturating, dram of gemm): Llama-2-7B's layers on an A100
+  (microsoft/vidur, MIT), judged on phi-2's on an A100 and an A40;
+- convolutions, attention on Ampere and memory-bound kernels: ResNet-50, ViT-B/16, MobileNetV2 and EfficientNet-B0 on
+  an RTX 3090 (huggingface/pytorch-image-models, Apache-2.0), judged on all other models of these families;
+- what Volta's tensor cores get: ResNet-50 and BERT on V100s (NVIDIA/DeepLearningExamples), judged on A100 and T4;
+- attention on other architectures, Kepler, Pascal, Ada and Hopper: no measurement behind them, estimates.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,50 +45,55 @@ class Efficiency:
     dram: Mapping[str, float] = field(
         default_factory=lambda: {
             "gemm": 0.81,
-            "conv": 0.80,
-            "depthwise": 0.55,
+            "conv": 0.68,
+            "depthwise": 0.63,
             "attention": 0.75,
-            "elementwise": 0.85,
-            "reduction": 0.75,
-            "copy": 0.75,
+            "elementwise": 0.92,
+            "reduction": 0.85,
+            "copy": 0.87,
             "gather": 0.5,
             "transfer": 1.0,
+            "conv3x3": 0.68,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""
-    convolution: float = 0.85
+    convolution: float = 0.89
     """What a convolution gets of a product of the same size."""
-    vector: float = 0.95
-    """What products get of the tiles' shares without tensor cores: those have an easier job."""
-    depthwise: float = 0.15
+    winograd: float = 2.25
+    """How much less arithmetic 3x3 convolutions need without tensor cores: F(2x2, 3x3) of Winograd's algorithms."""
+    feeding: float = 0.25
+    """Exponent by which SMs that do less than 1024 operations per clock are easier to keep fed."""
+    fed: float = 1.2
+    """What they gain at most."""
+    depthwise: float = 0.11
     """Share of the vector peak that depthwise convolutions get."""
     attention: Mapping[str, float] = field(
         default_factory=lambda: {
             "kepler": 0.2,
-            "pascal": 0.25,
-            "volta": 0.25,
-            "turing": 0.3,
-            "ampere": 0.45,
-            "ada": 0.5,
-            "hopper": 0.4,
+            "pascal": 0.3,
+            "volta": 0.35,
+            "turing": 0.4,
+            "ampere": 0.6,
+            "ada": 0.6,
+            "hopper": 0.5,
         }
     )
     """Share of the peak that attention gets, by architecture: newer ones have fused kernels made for them."""
-    products: Mapping[str, float] = field(
+    tensor: Mapping[str, float] = field(
         default_factory=lambda: {
-            "kepler": 0.8,
-            "pascal": 0.9,
-            "volta": 0.8,
-            "turing": 0.85,
+            "kepler": 1.0,
+            "pascal": 1.0,
+            "volta": 0.72,
+            "turing": 0.72,
             "ampere": 1.0,
             "ada": 1.0,
-            "hopper": 0.9,
+            "hopper": 1.0,
         }
     )
-    """What products on tensor cores (or without them, where there are none) get, against Ampere."""
+    """What libraries get out of an architecture's tensor cores, against Ampere's."""
     l2_bytes_per_clock: float = 24.0
     """Bytes that an SM gets from L2 in a clock."""
-    l2_kept: float = 0.5
+    l2_kept: float = 0.25
     """Share of the L2 in which the last kernel's results can still be found."""
 
 

@@ -16,13 +16,20 @@ from cotenant.workloads.protocol import Operator
 Fusion = Literal["eager", "compile", "engine"]
 FUSIONS: tuple[Fusion, ...] = ("eager", "compile", "engine")
 Tf32 = Literal["convolutions", "all", "none"]
+Attention = Literal["fused", "unfused"]
 
 _POINTWISE = ("elementwise", "copy")
-_MATRIX = ("gemm", "conv", "depthwise")
+_MATRIX = ("gemm", "conv", "conv3x3", "depthwise")
 _NOT_POINTWISE = frozenset({"cat", "max_pool2d_with_indices", "avg_pool2d", "upsample_bilinear2d"})
 
 
-def kernels_of(operators: Sequence[Operator], *, fusion: Fusion = "eager", tf32: Tf32 = "convolutions") -> Kernels:
+def kernels_of(
+    operators: Sequence[Operator],
+    *,
+    fusion: Fusion = "eager",
+    tf32: Tf32 = "convolutions",
+    attention: Attention = "fused",
+) -> Kernels:
     """The kernels that these operators become.
 
     Args:
@@ -31,12 +38,13 @@ def kernels_of(operators: Sequence[Operator], *, fusion: Fusion = "eager", tf32:
             that they end in are one kernel, as torch.compile makes them. `engine`: also what follows a product or a
             convolution is part of it, as in TensorRT.
         tf32: Where float32 may be rounded for tensor cores.
+        attention: One kernel, or several as in software from before 2022.
     """
     known: dict[Operator, tuple[Row, ...]] = {}
     rows: list[Row] = []
     for operator in operators:
         if operator not in known:
-            known[operator] = rows_of(operator, tf32=tf32)
+            known[operator] = rows_of(operator, tf32=tf32, attention=attention)
         rows.extend(known[operator])
     if fusion == "eager":
         return columns(rows)

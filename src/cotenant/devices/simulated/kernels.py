@@ -10,8 +10,23 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-KINDS = ("gemm", "conv", "depthwise", "attention", "elementwise", "reduction", "copy", "gather", "transfer")
-"""What a kernel does, in the order of the codes in `Kernels.kind`; a transfer is a copy between host and device."""
+KINDS = (
+    "gemm",
+    "conv",
+    "depthwise",
+    "attention",
+    "elementwise",
+    "reduction",
+    "copy",
+    "gather",
+    "transfer",
+    "conv3x3",
+)
+"""What a kernel does, in the order of the codes in `Kernels.kind`.
+
+A transfer is a copy between host and device; conv3x3 is a convolution of stride 1 that needs less arithmetic than it
+says where no tensor cores do it (Winograd).
+"""
 
 TRANSFER = KINDS.index("transfer")
 

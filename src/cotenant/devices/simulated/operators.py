@@ -73,18 +73,21 @@ class Row:
     """Shape of its result."""
 
 
-def rows_of(operator: Operator, *, tf32: str = "convolutions") -> tuple[Row, ...]:
+def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = "fused") -> tuple[Row, ...]:
     """The kernels of one operator.
 
     Args:
         operator: As seen in a dry run.
         tf32: Where float32 may be rounded for tensor cores: `convolutions` (torch's default), `all` or `none`.
+        attention: `fused` into one kernel, or `unfused` into two products around a softmax, as before 2022.
     """
     name = operator.name
     if name in _FREE or not operator.out_shapes or _switched_off_dropout(operator):
         return ()
     if name in ("convolution", "convolution_backward"):
         return _convolution(operator, tf32)
+    if "scaled_dot_product" in name or name == "_flash_attention_forward":
+        return (_attention(operator, tf32),) if attention == "fused" else _unfused_attention(operator, tf32)
     return (_single(operator, tf32),)
 
 
@@ -121,8 +124,6 @@ def _single(operator: Operator, tf32: str) -> Row:
     name = operator.name
     if name in _PRODUCTS:
         return _product(operator, tf32)
-    if "scaled_dot_product" in name or name == "_flash_attention_forward":
-        return _attention(operator, tf32)
     if name == "_to_copy" and operator.bytes_read == operator.bytes_written:
         return _plain(operator, "transfer")
     if name in _GATHERS:
@@ -189,6 +190,35 @@ def _attention(operator: Operator, tf32: str) -> Row:
     )
 
 
+def _unfused_attention(operator: Operator, tf32: str) -> tuple[Row, ...]:
+    """Scores are written out, scaled, masked and normalised, each time through memory; heads are regrouped around."""
+    batch, heads, positions, width = operator.shapes[0]
+    context = operator.shapes[1][-2]
+    size = _width(operator.dtype)
+    scores = (batch, heads, positions, context)
+    score_bytes, head_bytes = float(math.prod(scores) * size), float(math.prod(operator.shapes[0]) * size)
+    context_bytes = float(batch * heads * context * width * size)
+    cores = _may_use_cores(operator, tf32, convolution=False)
+
+    def product(n: int, k: int, read: float, written: float, gives: tuple[int, ...]) -> Row:
+        flops = 2.0 * batch * heads * positions * n * k
+        plain = Operator("bmm", operator.dtype, operator.shapes[:2], (gives,), flops, read, written)
+        return _tiled(plain, "gemm", product=(positions, n, k, batch * heads), weights=0.0, tensor=cores)
+
+    def pass_over(name: str, kind: str, shape: tuple[int, ...], moved: float) -> Row:
+        return _plain(Operator(name, operator.dtype, (shape,), (shape,), 0.0, moved, moved), kind)
+
+    return (
+        *(pass_over("heads", "copy", operator.shapes[0], head_bytes) for _ in range(3)),
+        product(context, width, head_bytes + context_bytes, score_bytes, scores),
+        pass_over("scale", "elementwise", scores, score_bytes),
+        pass_over("mask", "elementwise", scores, score_bytes),
+        pass_over("softmax", "reduction", scores, score_bytes),
+        product(width, context, score_bytes + context_bytes, head_bytes, operator.out_shapes[0]),
+        pass_over("heads", "copy", operator.out_shapes[0], head_bytes),
+    )
+
+
 def _convolution(operator: Operator, tf32: str) -> tuple[Row, ...]:
     backward = operator.name == "convolution_backward"
     given, source, weight = operator.shapes[:3] if backward else (operator.out_shapes[0], *operator.shapes[:2])
@@ -198,9 +228,9 @@ def _convolution(operator: Operator, tf32: str) -> tuple[Row, ...]:
     weights = float(math.prod(weight) * _width(operator.dtype))
     depthwise = groups > 1 and weight[1] == 1
     cores = _may_use_cores(operator, tf32, convolution=True) and not depthwise
-    forward = _tiled(
-        operator, "depthwise" if depthwise else "conv", product=(m, n, k, groups), weights=weights, tensor=cores
-    )
+    small = not backward and weight[2:] == (3, 3) and given[2:] == source[2:] and groups == 1
+    kind = "depthwise" if depthwise else "conv3x3" if small else "conv"
+    forward = _tiled(operator, kind, product=(m, n, k, groups), weights=weights, tensor=cores)
     if not backward:
         return (forward,)
     half = replace(forward, flops=forward.flops / 2, read=forward.read / 2, written=forward.written / 2)

@@ -1,0 +1,109 @@
+"""Traces: a workload's kernels, found once and kept; their times on a GPU, to be looked at and calibrated."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from cotenant.devices.simulated.cost import Costs
+from cotenant.devices.simulated.fusion import Attention, Fusion, Tf32, kernels_of
+from cotenant.devices.simulated.kernels import KINDS, Kernels
+from cotenant.errors import WorkloadError
+from cotenant.workloads.catalogue import find
+from cotenant.workloads.protocol import WorkloadSpec
+
+_KEPT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """All kernels of one name in a trace."""
+
+    name: str
+    kind: str
+    count: int
+    time_ns: float
+    share: float
+    """Of the request's device time."""
+    limit: str
+    """What most of their time goes to: arithmetic, tensor cores, DRAM, L2 or launches."""
+    flops: float
+    dram_bytes: float
+    sms: float
+    """SMs that they keep busy, weighted by time."""
+
+
+def kernels_for(
+    spec: WorkloadSpec, *, fusion: Fusion = "eager", tf32: Tf32 = "convolutions", attention: Attention = "fused"
+) -> Kernels:
+    """The kernels of one request of a workload, from a dry run of the real model that is kept on disk.
+
+    Raises:
+        WorkloadError: It can't be seen before it runs.
+    """
+    return _kernels_for(spec.model_dump_json(), fusion, tf32, attention)
+
+
+@lru_cache(maxsize=_KEPT)
+def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attention) -> Kernels:
+    spec = WorkloadSpec.model_validate_json(spec_json)
+    operators = find(spec.name).properties(spec).operators
+    if not operators:
+        raise WorkloadError(
+            f"{spec.name} can't be simulated: its operators can't be seen before it runs",
+            hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
+        )
+    return kernels_of(operators, fusion=fusion, tf32=tf32, attention=attention)
+
+
+def look_at(kernels: Kernels, costs: Costs) -> tuple[Line, ...]:
+    """A trace as a person wants to see it: by name, what takes longest first."""
+    return tuple(sorted(_lines(kernels, costs), key=lambda line: -line.time_ns))
+
+
+def _lines(kernels: Kernels, costs: Costs) -> Iterator[Line]:
+    total = max(costs.total_ns, 1e-9)
+    for number, name in enumerate(kernels.names):
+        rows = np.flatnonzero(kernels.name == number)
+        if rows.size == 0:
+            continue
+        time = costs.duration_ns[rows]
+        cores = bool(costs.tensor[rows].any())
+        parts: Mapping[str, float] = {
+            "tensor cores" if cores else "arithmetic": float(costs.compute_ns[rows].sum()),
+            "DRAM": float(costs.memory_ns[rows].sum()),
+            "L2": float(costs.l2_ns[rows].sum()),
+            "launches": float(costs.fixed_ns[rows].sum()),
+        }
+        yield Line(
+            name=name,
+            kind=KINDS[int(kernels.kind[rows[0]])],
+            count=int(rows.size),
+            time_ns=float(time.sum()),
+            share=float(time.sum()) / total,
+            limit=max(parts, key=lambda part: parts[part]),
+            flops=float(kernels.flops[rows].sum()),
+            dram_bytes=float(costs.dram_bytes[rows].sum()),
+            sms=float((costs.sms[rows] * time).sum() / max(float(time.sum()), 1e-9)),
+        )
+
+
+def calibrated(costs: Costs, measured_ns: float) -> Costs:
+    """The same costs, scaled so that the device takes as long as was measured, yours or a table's.
+
+    Args:
+        costs: Solo costs of a request.
+        measured_ns: The device time of that request alone, as measured.
+    """
+    if not measured_ns > 0:
+        raise WorkloadError(f"a measured time must be above 0, not {measured_ns:g} ns")
+    factor = measured_ns / costs.total_ns
+    return replace(
+        costs,
+        duration_ns=costs.duration_ns * factor,
+        compute_ns=costs.compute_ns * factor,
+        memory_ns=costs.memory_ns * factor,
+        l2_ns=costs.l2_ns * factor,
+        fixed_ns=costs.fixed_ns * factor,
+    )

@@ -1,0 +1,195 @@
+"""Inference of vision models in mixed precision at large batches: RTX 3090."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotenant.devices.simulated.catalogue import find_gpu
+from cotenant.devices.simulated.cost import plain_roofline_ns, solo_costs
+from cotenant.devices.simulated.fusion import kernels_of
+from cotenant.devices.simulated.kernels import TRANSFER, Kernels
+from cotenant.validation.measures import absolute_error, rank_correlation
+from cotenant.validation.reading import number, read_table
+from cotenant.validation.result import Result, Row, Target
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.vision import VISION
+from cotenant.workloads.properties import remembered
+from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
+
+_FILE = "solo/vision_rtx3090_timm.csv"
+_COLUMNS = ("model", "infer_img_size", "infer_step_time", "infer_batch_size", "param_count")
+_FITTED = frozenset({"resnet50", "vit_base_patch16_224", "vit_base_patch16_384", "mobilenetv2_100", "efficientnet_b0"})
+_NAMES = re.compile(
+    r"(?P<resnet>resnet(?:18|34|50|101|152))"
+    r"|vit_(?P<vit>tiny|small|base|large|huge)_patch(?P<patch>14|16|32)_(?:224|384)"
+    r"|mobilenetv2_(?P<mobilenet>050|075|100|140)"
+    r"|efficientnet_b(?P<efficientnet>[0-7])"
+    r"|efficientnetv2_(?P<v2>s|m|l)"
+)
+_VIT = {
+    "tiny": (192, 12, 3),
+    "small": (384, 12, 6),
+    "base": (768, 12, 12),
+    "large": (1024, 24, 16),
+    "huge": (1280, 32, 16),
+}
+"""Width, layers, heads."""
+_EFFICIENTNET = (
+    (1.0, 1.0, 1280),
+    (1.0, 1.1, 1280),
+    (1.1, 1.2, 1408),
+    (1.2, 1.4, 1536),
+    (1.4, 1.8, 1792),
+    (1.6, 2.2, 2048),
+    (1.8, 2.6, 2304),
+    (2.0, 3.1, 2560),
+)
+"""Width, depth and last layer of B0 to B7."""
+_V2_MEDIUM = (
+    (True, 1, 1, 24, 3),
+    (True, 4, 2, 48, 5),
+    (True, 4, 2, 80, 5),
+    (False, 4, 2, 160, 7),
+    (False, 6, 1, 176, 14),
+    (False, 6, 2, 304, 18),
+    (False, 6, 1, 512, 5),
+)
+_SAME_MODEL = 0.02
+"""The data name the number of parameters (in millions): within this, the model that was described is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    model: str
+    image: int
+    batch: int
+    step_ms: float
+    params: float
+    """Millions."""
+
+
+def validate(data: Path) -> tuple[Result, ...]:
+    """Simulated beside measured."""
+    gpu = find_gpu("rtx-3090")
+    rows: list[Row] = []
+    for case in _cases(data):
+        entry = entry_of(case.model, case.image)
+        properties = _described(entry, case.batch) if entry is not None else None
+        if properties is None or abs((properties.params or 0) / 1e6 / case.params - 1) > _SAME_MODEL:
+            continue
+        kernels = _in_mixed_precision(properties.operators)
+        rows.append(
+            Row(
+                case=f"{case.model}, {case.image} pixels, batch {case.batch}",
+                measured=case.step_ms,
+                simulated=solo_costs(kernels, gpu).total_ns / 1e6,
+                baselines={"plain roofline": float(plain_roofline_ns(kernels, gpu).sum()) / 1e6},
+                held_out=case.model not in _FITTED,
+            )
+        )
+    return (
+        Result(
+            data_set="timm",
+            what="inference of ResNets, ViTs, MobileNetV2 and EfficientNets, mixed precision, batches of 96 to 1024",
+            source="huggingface/pytorch-image-models, Apache-2.0; RTX 3090",
+            split="fitted on ResNet-50, ViT-B/16, MobileNetV2 1.0 and EfficientNet-B0; all other models held out.",
+            quantity="time",
+            unit="ms",
+            rows=tuple(rows),
+            measures=(
+                absolute_error(rows, of="time", target=Target(high=25.0)),
+                rank_correlation(rows, of="time", target=Target(low=0.97)),
+            ),
+            notes=(
+                "Models are described by their own definitions and taken only where their parameters agree to 2 %.",
+                "The `tf_` and `deit_` variants have the same layers as others of the set and are left out.",
+            ),
+        ),
+    )
+
+
+def entry_of(model: str, image: int) -> ModelEntry | None:
+    """The described model that is this one of timm at this image size; None: there is none."""
+    match = _NAMES.fullmatch(model)
+    if match is None:
+        return None
+    known = {entry.name: entry for entry in VISION}
+    base, changes = _variant(match, image)
+    entry = known[base]
+    return replace(entry, image=image, config={**entry.config, **changes})
+
+
+def _variant(match: re.Match[str], image: int) -> tuple[str, dict[str, Any]]:
+    """The catalogue's model that it is a variant of, and what is different."""
+    if match["vit"]:
+        width, layers, heads = _VIT[match["vit"]]
+        return "vit-b-16", {
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * width,
+            "patch_size": int(match["patch"]),
+            "image_size": image,
+        }
+    if match["mobilenet"]:
+        return "mobilenet-v2", {"depth_multiplier": int(match["mobilenet"]) / 100, "image_size": image}
+    if match["efficientnet"]:
+        wide, deep, last = _EFFICIENTNET[int(match["efficientnet"])]
+        sizes = {"width_coefficient": wide, "depth_coefficient": deep, "hidden_dim": last, "image_size": image}
+        return "efficientnet-b0", sizes
+    if match["v2"] == "m":
+        return "efficientnet-v2-s", {"parts": _V2_MEDIUM}
+    return match["resnet"] or f"efficientnet-v2-{match['v2']}", {}
+
+
+def _cases(data: Path) -> list[_Case]:
+    return [
+        _Case(
+            model=line["model"],
+            image=int(number(line["infer_img_size"], _FILE, "infer_img_size")),
+            batch=int(number(line["infer_batch_size"], _FILE, "infer_batch_size")),
+            step_ms=number(line["infer_step_time"], _FILE, "infer_step_time"),
+            params=number(line["param_count"], _FILE, "param_count"),
+        )
+        for line in read_table(data, _FILE, _COLUMNS)
+        if _NAMES.fullmatch(line["model"])
+    ]
+
+
+def _described(entry: ModelEntry, batch: int) -> Properties:
+    spec = WorkloadSpec(name=entry.name, batch=batch, dtype="float16")
+
+    def describe() -> Properties:
+        from cotenant.workloads.models.describing import describe
+
+        return describe(entry, spec)
+
+    return remembered(spec, {**entry.config, "described_image": entry.image}, describe)
+
+
+def _in_mixed_precision(operators: tuple[Operator, ...]) -> Kernels:
+    """What torch's autocast makes of a float16 trace: layer norms, and sums with their float32 parameters, stay wide.
+
+    Padding is left out too: these definitions pad in an operator of its own, timm's in the convolution.
+    """
+    transformer = any(operator.name == "native_layer_norm" for operator in operators)
+    out: list[Operator] = []
+    for operator in operators:
+        if operator.name == "constant_pad_nd":
+            continue
+        if operator.name == "native_layer_norm":
+            wide = operator.bytes_written * 2
+            out.append(replace(operator, bytes_read=operator.bytes_read * 2, bytes_written=wide))
+            shapes = operator.out_shapes[:1]
+            out.append(Operator("autocast", "float16", shapes, shapes, 0.0, wide, operator.bytes_written))
+        elif operator.name == "add" and transformer:
+            out.append(
+                replace(operator, bytes_read=operator.bytes_read * 1.5, bytes_written=operator.bytes_written * 2)
+            )
+        else:
+            out.append(operator)
+    kernels = kernels_of(out)
+    return kernels.take(np.flatnonzero(kernels.kind != TRANSFER))
