@@ -1,8 +1,7 @@
 """Carries out a study: blocks of trials until the answer is precise enough, each trial on disk before the next."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from cotenant.analyse.slowdown import current_slowdowns
 from cotenant.errors import TenantFailed
@@ -13,7 +12,6 @@ from cotenant.measure.events import (
     CurrentEstimate,
     Listener,
     Preparing,
-    RunEnded,
     TrialDone,
     TrialStarted,
 )
@@ -159,10 +157,3 @@ class Runner:
                 left_s=stopping.seconds_left(self._rule, standing),
             )
         )
-
-
-def ended(folder: RunFolder, why: str, listener: Listener, **facts: Any) -> None:
-    """Write down how it ended, and tell."""
-    state: Mapping[str, Any] = {"state": "interrupted" if why == "interrupted" else "complete", "why": why, **facts}
-    folder.update_manifest(**state)
-    listener(RunEnded(folder=folder.path, why=why))
