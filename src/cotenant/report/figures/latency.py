@@ -37,8 +37,8 @@ _PERCENTILES = {
     "title": "share of requests that are at least as fast",
     "scale": {"type": "log", "nice": False},
     "axis": {
-        "values": [1, 2, 4, 10, 20, 100, 1000, 10000, 100000],
-        "labelExpr": "{'1':'fastest','2':'p50','4':'p75','10':'p90','20':'p95','100':'p99','1000':'p99.9',"
+        "values": [1, 2, 10, 20, 100, 1000, 10000, 100000],
+        "labelExpr": "{'1':'min','2':'p50','10':'p90','20':'p95','100':'p99','1000':'p99.9',"
         "'10000':'p99.99','100000':'p99.999'}[toString(datum.value)]",
         "labelOverlap": "greedy",
         "grid": True,

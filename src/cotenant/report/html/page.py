@@ -71,6 +71,7 @@ def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
         material=material,
         answers=mix_answers(material),
         verdicts=_verdicts(material),
+        caution=_caution(material),
         heat_maps=heat_maps(material),
         absent_slowdown=next((one for one in drawn["slowdown"] if not isinstance(one, Figure)), None),
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
@@ -158,6 +159,19 @@ def _mixes(material: Material) -> list[dict[str, Any]]:
 def _verdicts(material: Material) -> dict[str, int]:
     count = Counter(trial.verdict for trial in material.trials)
     return {verdict: count[verdict] for verdict in ("valid", "unstable", "invalid") if count[verdict]}
+
+
+def _caution(material: Material) -> str:
+    """What has to be said before any advice if fewer than half of the trials are valid, yet some can be used."""
+    count = Counter(trial.verdict for trial in material.trials)
+    if not count["unstable"] or 2 * count["valid"] >= count.total():
+        return ""
+    failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
+    commonest = "".join(f", most often because {name} failed ({times} trials)" for name, times in failed.most_common(1))
+    return (
+        f"Only {count['valid']} of {count.total()} trials are valid{commonest}. "
+        "Take what follows as good enough to decide about a factor of two, not about a few percent."
+    )
 
 
 def _checks(material: Material) -> list[dict[str, Any]]:
