@@ -72,7 +72,7 @@ def test_a_slower_clock_is_not_the_code(synthetic):
     assert {row.outcome.because for row in found.rows} == {"the clock"}
     assert found.rows[0].outcome.cycles.est == pytest.approx(1, abs=0.02)
     assert not found.regression
-    assert "slower, but so was the clock" in row_reason(found.rows[0], 0.03)
+    assert "slower, but so was the clock" in row_reason(found.rows[0], found)
     assert "but for what the clock explains" in comparison_sentences(found)[0]
 
 
@@ -100,7 +100,7 @@ def test_same_is_only_said_where_it_is_shown(synthetic):
     assert "same" not in verdicts(noisy)
     row = next(row for row in noisy.rows if row.outcome.blocks_missing)
     assert row.outcome.verdict == "ambiguous"
-    assert f"about {row.outcome.blocks_missing} more block" in row_reason(row, 0.03)
+    assert f"about {row.outcome.blocks_missing} more block" in row_reason(row, noisy)
 
 
 def test_the_blocks_it_asks_for_are_about_enough(synthetic):

@@ -52,9 +52,9 @@ class Scene:
         self.evidence = []
         self._trial = 0
 
-    def alone(self, clock=None, foreign=0.0, wait=0.0, unfinished=0, names=None):
-        for name in names or self.tenants:
-            self._trials(name, "alone", {name: Beside()}, clock, foreign, wait, unfinished)
+    def alone(self, clock=None, foreign=0.0, wait=0.0, unfinished=0, slicing=1.0):
+        for name in self.tenants:
+            self._trials(name, "alone", {name: Beside(slicing=slicing)}, clock, foreign, wait, unfinished)
         return self
 
     def mix(self, members, sharing="processes", *, clock=None, foreign=0.0, wait=0.0, unfinished=0):
@@ -88,6 +88,7 @@ class Scene:
                 load=self.load,
                 rate_rps=self.rate_rps,
                 service_ns=service_ns,
+                switches_voluntary=500 if tenant.cores < 0.5 else 2,
                 device_clock="process CPU time",
                 working_set_bytes=tenant.working_set,
                 stages_ns={stage: share * service_ns for stage, share in tenant.stages.items()},

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from scenes_of_tenants import COMPUTE, MEMORY, PEAKS, Beside, Scene, Tenant
@@ -100,6 +101,20 @@ def test_a_noisy_neighbour_outside_the_study_is_named():
     assert [one.kind for one in found.circumstances] == ["noisy neighbour"]
     assert "Processes outside the study took 40% of the device in 3 of 18 trials" in told(found)
     assert explanation_sentences(found)[0].startswith("Processes outside the study")
+
+
+def test_a_tenant_that_others_starve_is_not_called_idle():
+    found = explained(Scene(Tenant("a", **MEMORY), Tenant("b", cores=0.01)).alone(foreign=0.7, slicing=3.0))
+    assert bound(found) == {"a": "memory bandwidth", "b": "waiting elsewhere"}
+    assert "others left it 0.33 cores, so judged by its CPU time alone: it reaches" in told(found)
+    assert "75% of the memory bandwidth" in told(found)
+
+
+def test_peaks_measured_beside_other_work_prove_nothing():
+    disturbed = replace(PEAKS, bytes_per_s=5e9, undisturbed=False)
+    found = explained(Scene(Tenant("a", **MEMORY)).alone(), disturbed)
+    assert (found.tenants[0].bound, found.tenants[0].sure) == ("memory bandwidth", "unclear")
+    assert "measure them again on a quiet machine" in told(found)
 
 
 def test_a_tenant_that_waits_for_its_load_says_so_and_what_binds_it_otherwise():

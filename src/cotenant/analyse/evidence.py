@@ -31,8 +31,8 @@ class TenantEvidence:
     """Intended rate of an open load."""
     service_ns: float | None = None
     """Mean of done - started: what serving took once it had begun."""
-    cpu_time_ns: int | None = None
-    """CPU time of its process over the window."""
+    switches_voluntary: int | None = None
+    """Context switches that its process asked for, over the window."""
     device_clock: str | None = None
     """Whose time its device time is, in the device's words."""
     peak_memory_bytes: int | None = None

@@ -26,7 +26,7 @@ def comparison_parts(found: Comparison, *, explain: bool = False) -> tuple[Rende
     """The table, with ``explain`` the reason of every row, and the sentences."""
     parts: list[RenderableType] = [_table(found)]
     if explain:
-        parts.append(sentence_list([f"{row_name(row.row)}: {row_reason(row, found.margin)}." for row in found.rows]))
+        parts.append(sentence_list([f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows]))
     return (*parts, sentence_list(comparison_sentences(found)))
 
 
@@ -46,7 +46,7 @@ def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
                     _short(row.now_ms),
                     _ratio(row.outcome.total),
                     _verdict(row),
-                    *((row_reason(row, found.margin),) if explain else ()),
+                    *((row_reason(row, found),) if explain else ()),
                 )
                 for row in rows
             ],

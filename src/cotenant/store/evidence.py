@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ Key = tuple[str, int, str]
 
 _TENANTS = """
 SELECT run, trial, tenant, workload, batch, seq, dtype, threads, flops_per_request, bytes_per_request,
-    coalesce(tenants.load, trials.load), rate_rps, cpu_time_ns, observed, facts, peak_memory_bytes,
+    coalesce(tenants.load, trials.load), rate_rps, switches_voluntary, observed, facts, peak_memory_bytes,
     coalesce(started_utc, '')
 FROM tenants JOIN trials USING (run, trial)
 """
@@ -44,6 +44,25 @@ GROUP BY ALL
 """
 
 
+class _TenantRow(NamedTuple):
+    """A row of `_TENANTS`, after its key."""
+
+    workload: str
+    batch: int | None
+    seq: int | None
+    dtype: str | None
+    threads: int | None
+    flops: float | None
+    moved: float | None
+    load: str
+    rate_rps: float | None
+    switches_voluntary: int | None
+    observed: str | None
+    facts: str | None
+    peak_memory_bytes: int | None
+    started_utc: str
+
+
 def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence]:
     """Every tenant of every trial that belongs to a block.
 
@@ -56,7 +75,7 @@ def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence
     """
     con = views.connect(runs)
     try:
-        facts = {row[:3]: row[3:] for row in con.execute(_TENANTS).fetchall()}
+        facts = {row[:3]: _TenantRow._make(row[3:]) for row in con.execute(_TENANTS).fetchall()}
         service = {row[:3]: row[3] for row in con.execute(_SERVICE).fetchall()}
         stages: dict[Key, dict[str, float]] = {}
         for *key, stage, duration_ns in con.execute(_STAGES).fetchall():
@@ -69,22 +88,20 @@ def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence
         if seen.block < 0:
             continue
         key = seen.run, seen.trial, seen.tenant
-        (workload, batch, seq, dtype, threads, flops, moved, load, rate, cpu_ns, observed, stated, memory, utc) = facts[
-            key
-        ]
+        row = facts[key]
         found.append(
             TenantEvidence(
                 seen=seen,
-                work=Work(workload, batch, seq, dtype, threads, flops, moved),
-                load=load,
-                rate_rps=rate,
+                work=Work(row.workload, row.batch, row.seq, row.dtype, row.threads, row.flops, row.moved),
+                load=row.load,
+                rate_rps=row.rate_rps,
                 service_ns=service.get(key),
-                cpu_time_ns=cpu_ns,
-                device_clock=_entry(observed, "device_clock", str),
-                peak_memory_bytes=memory,
-                working_set_bytes=_entry(stated, "working_set_bytes", int),
+                switches_voluntary=row.switches_voluntary,
+                device_clock=_entry(row.observed, "device_clock", str),
+                peak_memory_bytes=row.peak_memory_bytes,
+                working_set_bytes=_entry(row.facts, "working_set_bytes", int),
                 stages_ns=stages.get(key, {}),
-                started_utc=utc,
+                started_utc=row.started_utc,
                 **around.get((seen.run, seen.trial), {}),
             )
         )

@@ -1,6 +1,7 @@
 """Two runs side by side: a verdict for every tenant of every cell that both have."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +66,17 @@ class CommonChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Quality:
+    """What the trials of a run are worth."""
+
+    trials: int
+    doubtful: int
+    """Unstable or invalid."""
+    failed_checks: tuple[str, ...]
+    """Most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """All of it."""
 
@@ -74,6 +86,8 @@ class Comparison:
     common: CommonChange | None
     only_before: tuple[Row, ...]
     only_now: tuple[Row, ...]
+    before: Quality
+    now: Quality
     notes: tuple[str, ...]
     """What else differs between the runs, one sentence each."""
     margin: float
@@ -126,6 +140,7 @@ def compare_pair(
 
     Assumes blocks of a run are independent replicates and that runs are independent of each other.
     """
+    before, now = list(before), list(now)
     old, new = series_by_row(before), series_by_row(now)
     rows = [row for row in old if row in new]
     refusals = {row: why for row in rows if (why := _refusal(old[row], new[row], margin))}
@@ -149,9 +164,21 @@ def compare_pair(
         common=judged_common,
         only_before=tuple(row for row in old if row not in new),
         only_now=tuple(row for row in new if row not in old),
+        before=_quality(before),
+        now=_quality(now),
         notes=tuple(notes),
         margin=margin,
         level=level,
+    )
+
+
+def _quality(evidence: Iterable[TenantEvidence]) -> Quality:
+    trials = {item.seen.trial: item.seen for item in evidence}.values()
+    checks = Counter(check for seen in trials for check in seen.failed_checks)
+    return Quality(
+        trials=len(trials),
+        doubtful=sum(seen.verdict != "valid" for seen in trials),
+        failed_checks=tuple(name for name, _ in checks.most_common()),
     )
 
 

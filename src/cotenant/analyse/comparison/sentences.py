@@ -26,6 +26,7 @@ def comparison_sentences(found: Comparison) -> list[str]:
         *_unserved(found.rows),
         *_open(found),
         *_refused(found.rows),
+        *_quality(found),
         *_unmatched("before", found.only_before),
         *_unmatched("now", found.only_now),
         *found.notes,
@@ -41,11 +42,12 @@ def row_name(row: Row) -> str:
     return f"{row.tenant} in {row.mix} ({row.sharing}, {row.load}{settings})"
 
 
-def row_reason(change: RowChange, margin: float) -> str:  # noqa: PLR0911  (one return per case)
+def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (one return per case)
     """Why a row has its verdict, in one sentence."""
     outcome = change.outcome
-    own = f"{_with_ends(outcome.own)} without what all tenants have in common"
-    within = _percent(margin)
+    taken_out = " without what all tenants have in common" if found.common else ""
+    own = f"{_with_ends(outcome.own)}{taken_out}"
+    within = _percent(found.margin)
     match outcome.because:
         case "beyond the margin":
             return f"shown to be more than {within} {outcome.verdict}: {own} (p = {outcome.p_value or 0:.2g})"
@@ -168,7 +170,9 @@ def _open(found: Comparison) -> Iterable[str]:
             neediest = max(wanted, key=lambda row: row.outcome.blocks_missing or 0)
             line += f"; the neediest, {row_name(neediest.row)}, wants {_missing(neediest.outcome)}"
         if hopeless:
-            line += f"; {hopeless} lie so near the margin that more blocks won't decide"
+            line += (
+                f"; {hopeless} {'lies' if hopeless == 1 else 'lie'} so near the margin that more blocks won't decide"
+            )
         yield f"{line}."
 
 
@@ -180,6 +184,13 @@ def _refused(rows: Sequence[RowChange]) -> Iterable[str]:
     for (_, detail), group in groups.items():
         more = f" and {len(group) - 1} more cells" if len(group) > 1 else ""
         yield f"{row_name(group[0].row)}{more} can't be compared: {detail}."
+
+
+def _quality(found: Comparison) -> Iterable[str]:
+    for when, run in (("before", found.before), ("now", found.now)):
+        if 2 * run.doubtful >= run.trials > 0:
+            checks = ", ".join(run.failed_checks) or "no check named"
+            yield f"{run.doubtful} of {run.trials} trials {when} are not valid ({checks}), which widens every interval."
 
 
 def _unmatched(when: str, rows: Sequence[Row]) -> Iterable[str]:

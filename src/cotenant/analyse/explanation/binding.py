@@ -20,10 +20,14 @@ NEAR_PEAK, FAR_FROM_PEAK, AT_PEAK = 0.4, 0.15, 0.6
 """Shares of a measured peak: from the first on it binds, clearly from the last on; below the second it does not."""
 FROM_CACHE = 1.05
 """More bytes than the memory can deliver come from a cache."""
+STRANGERS = 0.10
+"""Share of the device that others took, from which they can have kept a tenant waiting."""
 IDLE = 0.3
 """A tenant that has nothing to do for this share of the time waits for its load."""
 BUSY_CORE = 0.5
 """A tenant that uses less of a core while it serves waits for something else."""
+WAITS = 0.5
+"""Context switches per request that a tenant asks for, from which it waits by itself and is not kept waiting."""
 FULL = 0.9
 """Share of the device's memory from which capacity is what matters."""
 
@@ -97,12 +101,12 @@ def bindings(evidence: Sequence[TenantEvidence], peaks: Peaks) -> list[Binding]:
 class _Measured:
     """Means over the blocks of one tenant alone."""
 
-    service_s: float
     cores: float | None
     compute_share: float | None
     bandwidth_share: float | None
     on_cpu: bool
-    threads: int | None
+    starved: bool
+    """It wanted its cores and did not get them; shares are then those of its CPU time."""
     item: TenantEvidence
     peaks: Peaks
 
@@ -148,6 +152,11 @@ def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) ->
     item = used[0]
     work = item.work
     device = _mean(used, lambda one: None if one.seen.mean_device_ns is None else one.seen.mean_device_ns / 1e9)
+    on_cpu = item.seen.device.startswith("cpu")
+    cores = device.est / service_s if isinstance(device, Estimate) else None
+    starved = on_cpu and cores is not None and cores < BUSY_CORE * (work.threads or 1) and not _waits_itself(used)
+    if starved and cores is not None:
+        service_s *= cores / (work.threads or 1)
     part = min(1.0, work.threads / peaks.cores) if work.threads and peaks.cores else 1.0
     flops_peak = peaks.flops_per_s.get(work.dtype or "")
     compute = None
@@ -159,28 +168,46 @@ def _measured(used: Sequence[TenantEvidence], service_s: float, peaks: Peaks) ->
     if compute is None and work.flops_per_request == 0:
         compute = 0.0
     return _Measured(
-        service_s=service_s,
-        cores=device.est / service_s if isinstance(device, Estimate) else None,
+        cores=cores,
         compute_share=compute,
         bandwidth_share=bandwidth,
-        on_cpu=item.seen.device.startswith("cpu"),
-        threads=work.threads,
+        on_cpu=on_cpu,
+        starved=starved,
         item=item,
         peaks=peaks,
     )
+
+
+def _waits_itself(used: Sequence[TenantEvidence]) -> bool:
+    """It gives its core up by itself, or nobody else could have taken it."""
+    asked = [item.switches_voluntary / max(1, item.seen.n) for item in used if item.switches_voluntary is not None]
+    taken = [item.foreign_share for item in used if item.foreign_share is not None]
+    stolen = [item.steal_share for item in used if item.steal_share is not None]
+    others = max([sum(shares) / len(shares) for shares in (taken, stolen) if shares], default=0.0)
+    return others < STRANGERS or (bool(asked) and sum(asked) / len(asked) >= WAITS)
 
 
 def _while_serving(found: _Measured) -> tuple[Bound, Sureness, str]:
     held, room = found.item.peak_memory_bytes, found.peaks.memory_bytes
     if held and room and held >= FULL * room:
         return "capacity", "clear", f"it holds {held / room:.0%} of the device's memory"
+    if found.starved:
+        bound, _, reason = _by_work(found)
+        return (
+            bound,
+            "unclear",
+            f"others left it {found.cores or 0:.2f} cores, so judged by its CPU time alone: {reason}",
+        )
     if found.cores is not None and found.cores < BUSY_CORE:
         if found.on_cpu:
             return "waiting elsewhere", "clear", f"it uses {found.cores:.2f} cores and waits for the rest of its time"
         return "launch or host overhead", "clear", f"the device works for only {found.cores:.0%} of its time"
-    if found.compute_share is None and found.bandwidth_share is None:
-        return _without_shares(found)
-    return _by_roofline(found)
+    return _by_work(found)
+
+
+def _by_work(found: _Measured) -> tuple[Bound, Sureness, str]:
+    unknown = found.compute_share is None and found.bandwidth_share is None
+    return _without_shares(found) if unknown else _by_roofline(found)
 
 
 def _without_shares(found: _Measured) -> tuple[Bound, Sureness, str]:
@@ -210,12 +237,13 @@ def _by_roofline(found: _Measured) -> tuple[Bound, Sureness, str]:
         said += " (peaks measured beside other work, so they are higher)"
     working_set, cache = found.item.working_set_bytes, found.peaks.cache_bytes
     fits = working_set is not None and cache is not None and working_set <= cache
-    if bandwidth >= FROM_CACHE or (fits and bandwidth > compute):
-        held = f"; its {(working_set or 0) / 2**20:.2g} MiB fit into the cache" if fits else ""
-        more = f"it asks for {bandwidth:.2g}x what the memory can deliver, so its bytes come from a cache{held}"
-        return ("cache", "clear" if bandwidth >= FROM_CACHE or fits else "likely", more)
+    if (bandwidth >= FROM_CACHE and found.peaks.undisturbed) or (fits and bandwidth > compute):
+        held = f", and its {(working_set or 0) / 2**20:.2g} MiB fit into the cache" if fits else ""
+        return "cache", "clear", f"it asks for {bandwidth:.2g}x what the memory can deliver{held}"
     highest = max(compute, bandwidth)
     bound: Bound = "compute" if compute >= bandwidth else "memory bandwidth"
+    if not found.peaks.undisturbed:
+        return bound, "unclear", said
     if highest >= NEAR_PEAK:
         return bound, "clear" if highest >= AT_PEAK else "likely", said
     if highest < FAR_FROM_PEAK:

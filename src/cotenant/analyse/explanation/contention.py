@@ -123,7 +123,9 @@ def _story(
     members = [alone.get((split.of, cell.load, cell.settings)) for split in splits]
     known = [one for one in members if one is not None]
     bandwidth = (
-        sum(one.bytes_demand for one in known) if any(one.bandwidth_share is not None for one in known) else None
+        sum(one.bytes_demand for one in known)
+        if peaks.undisturbed and any(one.bandwidth_share is not None for one in known)
+        else None
     )
     cores = sum(one.core_demand for one in known) if any(one.cores is not None for one in known) else None
     aggressor, victim, imbalance = _sides(pair)

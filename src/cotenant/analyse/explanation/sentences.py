@@ -18,7 +18,6 @@ WORDS = {
     "queue": "the queue: requests wait for those before them",
     "host": "the host",
     "device": "the device's time and bandwidth",
-    "unknown": "something the sensors don't show",
 }
 SAME = 0.01
 """A part that moves time by less is not worth words."""
@@ -69,9 +68,19 @@ def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
         slow = "nobody is shown to be slowed down" if shown else "no slowdown is known well enough"
         yield f"{mix_name(story)}: {slow}{wanted}."
         return
-    resources = list(dict.fromkeys(fight.resource for fight in fights))
-    unsure = "" if all(fight.sure for fight in fights) else " (as far as these sensors tell)"
+    resources = list(dict.fromkeys(fight.resource for fight in fights if fight.resource != "unknown"))
+    if not resources:
+        yield f"{mix_name(story)}: slower than alone, and no part of it is shown clearly{wanted}."
+        yield from _tenants_of(story, splits)
+        return
+    unsure = (
+        "" if all(fight.sure for fight in fights if fight.resource != "unknown") else " (as far as these sensors tell)"
+    )
     yield f"{mix_name(story)}: its tenants lack {' and '.join(WORDS[one] for one in resources)}{unsure}{wanted}."
+    yield from _tenants_of(story, splits)
+
+
+def _tenants_of(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
     for split in splits:
         if split.slowed:
             where = f"{split.tenant} in {mix_name(story)}"

@@ -1,0 +1,69 @@
+"""Small runs on this machine: what is known of their workloads is what the explanation says."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from cotenant.analyse.comparison.pair import compare_pair
+from cotenant.store.evidence import evidence
+from cotenant.verbs.explain import explain
+from cotenant.verbs.run import run
+
+pytestmark = [pytest.mark.quiet, pytest.mark.slow]
+
+STUDY = """
+name: known
+tenants:
+  spin: {workload: spin, params: {work: 20000}, threads: 1}
+  sleep: {workload: sleep}
+  gemm: {workload: sgemm-mini, threads: 1}
+mixes:
+  - solo
+  - groups:
+      crowd: [spin, spin, spin, spin]
+      apart: [spin, sleep]
+sharing: [processes]
+device: "cpu:0"
+window: 400ms
+lead: 150ms
+blocks: {min: 8, max: 8}
+budget: 90s
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("real")
+    (place / "known.yaml").write_text(STUDY)
+    return run(place / "known.yaml", out=place / "runs").folder
+
+
+def test_workloads_are_bound_by_what_they_are_made_to_be_bound_by(folder):
+    found = {one.of: one.bound for one in explain(folder).tenants}
+    assert found["sleep"] == "waiting elsewhere"
+    assert found["spin"] == "compute"
+    assert found["gemm"] == "compute"
+
+
+def test_four_spinners_on_one_core_lack_cores_and_a_sleeper_lacks_nothing(folder):
+    found = explain(folder)
+    crowd = next(story for story in found.mixes if story.cell.mix == "crowd")
+    assert {fight.resource for fight in crowd.fights} == {"cores"}
+    for split in found.splits:
+        if split.cell.mix == "crowd":
+            assert split.total.est > 1.3
+            assert split.parts["fewer cores"].est == pytest.approx(split.total.est, rel=0.15)
+    apart = next(story for story in found.mixes if story.cell.mix == "apart")
+    assert apart.stp.est > 1.5
+
+
+def test_halves_of_one_run_are_never_called_slower_than_each_other(folder):
+    items = evidence([folder], {})
+    for seed in range(20):
+        first = set(random.Random(seed).sample(range(8), 4))
+        halves = [
+            [replace(item, seen=replace(item.seen, run=name)) for item in items if (item.seen.block in first) == half]
+            for name, half in (("before", True), ("now", False))
+        ]
+        assert not compare_pair(*halves).regression
