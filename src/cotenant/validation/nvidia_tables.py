@@ -115,6 +115,7 @@ def validate(data: Path) -> tuple[Result, ...]:
                 rank_correlation(rows, of="time", target=Target(low=0.97)),
                 absolute_error(every, of="time, left-out rows of another mode included"),
             ),
+            stands_for="solo",
             notes=(*_NOTES, f"Left out: {len(cases) - len(kept)} rows of MXNet on an A100 up to batch 4 ({_MODES})."),
         ),
     )

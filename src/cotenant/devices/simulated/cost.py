@@ -16,6 +16,8 @@ _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
 _EASY_TO_FEED = 1024.0
 """Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
+_DOUBLED_LANES = ("8.6", "8.7", "8.9")
+"""Compute capabilities whose float32 peak counts lanes that are shared with integer arithmetic."""
 _PARTIAL_SUM_BYTES = 8.0
 """A split product writes and reads each partial result in float32."""
 
@@ -151,7 +153,8 @@ def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bo
     on_cores = kernels.tensor & (cores > 0)
     per_clock = np.where(on_cores, cores, vector) / (gpu.sms * gpu.clocks_mhz.boost * 1e6)
     fed = np.clip((_EASY_TO_FEED / per_clock) ** efficiency.feeding, 1.0, efficiency.fed)
-    achieved = np.where(on_cores, efficiency.tensor[gpu.architecture], 1.0) * fed
+    lanes = efficiency.doubled if gpu.compute_capability in _DOUBLED_LANES else 1.0
+    achieved = np.where(on_cores, efficiency.tensor[gpu.architecture], lanes) * fed
     return on_cores, per_clock * gpu.clocks_mhz.boost * part.clock * achieved * 1e-3
 
 

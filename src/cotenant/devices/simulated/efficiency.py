@@ -7,6 +7,7 @@ Where they come from, and what is held out when they are judged:
 - convolutions, attention on Ampere and memory-bound kernels: ResNet-50, ViT-B/16, MobileNetV2 and EfficientNet-B0 on
   an RTX 3090 (huggingface/pytorch-image-models, Apache-2.0), judged on all other models of these families;
 - what Volta's tensor cores get: ResNet-50 and BERT on V100s (NVIDIA/DeepLearningExamples), judged on A100 and T4;
+- doubled lanes: ViT-B/16 in float32 on an RTX A5000 (hpides/alsatian);
 - attention on other architectures, Kepler, Pascal, Ada and Hopper: no measurement behind them, estimates.
 """
 
@@ -65,7 +66,9 @@ class Efficiency:
     """Exponent by which SMs that do less than 1024 operations per clock are easier to keep fed."""
     fed: float = 1.2
     """What they gain at most."""
-    depthwise: float = 0.11
+    doubled: float = 0.52
+    """Share that float32 products keep without tensor cores where each lane's twin is shared with integers."""
+    depthwise: float = 0.21
     """Share of the vector peak that depthwise convolutions get."""
     attention: Mapping[str, float] = field(
         default_factory=lambda: {
@@ -91,7 +94,7 @@ class Efficiency:
         }
     )
     """What libraries get out of an architecture's tensor cores, against Ampere's."""
-    l2_bytes_per_clock: float = 24.0
+    l2_bytes_per_clock: float = 40.0
     """Bytes that an SM gets from L2 in a clock."""
     l2_kept: float = 0.25
     """Share of the L2 in which the last kernel's results can still be found."""
