@@ -134,3 +134,31 @@ def test_kernels_can_be_taken_and_joined():
     both = joined([block.take(np.array([0])), block])
     assert len(both) == 6
     assert [both.names[number] for number in both.name][:2] == ["convolution", "convolution"]
+
+
+def test_names_may_carry_their_library():
+    kernels = kernels_of([operator("aten.mm", ((64, 32), (32, 16)), (64, 16), flops=1.0)])
+    assert kind(kernels) == ["gemm"]
+
+
+def test_an_optimiser_works_on_many_parameters_at_once():
+    step = [
+        operator(name, (shape,), shape) for shape in [(256, 256), (256,)] * 50 for name in ("lerp_", "addcmul_", "sqrt")
+    ]
+    backward = operator("mm", ((64, 64), (64, 64)), (64, 64), flops=1.0)
+    kernels = kernels_of([backward, *step])
+    assert [kernels.names[number] for number in kernels.name] == [
+        "mm",
+        "optimiser lerp_",
+        "optimiser addcmul_",
+        "optimiser sqrt",
+    ]
+    assert kernels.launches.tolist() == [1, 3, 3, 3]
+    assert kernels.read[1:].sum() == sum(one.bytes_read for one in step)
+
+
+def test_a_few_pointwise_operators_at_the_end_are_no_optimiser():
+    shape = (64, 64)
+    product = operator("mm", (shape, shape), shape, flops=1.0)
+    assert len(kernels_of([product, *[operator("relu", (shape,), shape)] * 10])) == 11
+    assert len(kernels_of([product, *[operator("mul_", (shape,), shape)] * 1000])) == 1001

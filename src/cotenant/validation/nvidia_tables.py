@@ -157,7 +157,9 @@ def _cases(lines: Sequence[Mapping[str, str]]) -> list[_Case]:
         software, model, dtype = known
         batch = int(number(line["batch"], _FILE, "batch"))
         throughput = number(line["throughput"], _FILE, "throughput")
-        seq = None if model == "resnet50" else int(line["seq"] or _SEQ)
+        if throughput <= 0:
+            continue
+        seq = None if model == "resnet50" else int(number(line["seq"] or str(_SEQ), _FILE, "seq"))
         cases.append(_Case(software, gpu, model, dtype, batch, seq, batch / throughput * 1e3))
     return cases
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from cotenant.devices.simulated.kernels import Kernels
 from cotenant.devices.simulated.operators import Row, columns, rows_of
+from cotenant.devices.simulated.optimiser import bundled
 from cotenant.workloads.protocol import Operator
 
 Fusion = Literal["eager", "compile", "engine"]
@@ -46,6 +47,7 @@ def kernels_of(
         if operator not in known:
             known[operator] = rows_of(operator, tf32=tf32, attention=attention)
         rows.extend(known[operator])
+    rows = bundled(rows)
     if fusion == "eager":
         return columns(rows)
     return columns(_fused(rows, into_products=fusion == "engine"))

@@ -81,7 +81,8 @@ def rows_of(operator: Operator, *, tf32: str = "convolutions", attention: str = 
         tf32: Where float32 may be rounded for tensor cores: `convolutions` (torch's default), `all` or `none`.
         attention: `fused` into one kernel, or `unfused` into two products around a softmax, as before 2022.
     """
-    name = operator.name
+    name = operator.name.removeprefix("aten.")
+    operator = replace(operator, name=name)
     if name in _FREE or not operator.out_shapes or _switched_off_dropout(operator):
         return ()
     if name in ("convolution", "convolution_backward"):
