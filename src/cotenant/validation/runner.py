@@ -9,6 +9,10 @@ from cotenant.errors import DataError
 from cotenant.validation.result import Result
 
 DATA_SETS: tuple[str, ...] = (
+    "vidur",
+    "nvidia_tables",
+    "timm",
+    "max_batch",
     "longhorn",
     "zeus",
     "sensor_traces",
