@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.validation import max_batch, nvidia_tables, timm, vidur
+from cotenant.validation import max_batch, nvidia_tables, orion, timm, vidur
 
 DATA = Path(os.environ.get("COTENANT_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
 needs_data = pytest.mark.skipif(not (DATA / "solo").is_dir(), reason=f"no measured data in {DATA} (set COTENANT_DATA)")
@@ -38,6 +38,13 @@ def test_resnet50_and_bert_by_many_frameworks_on_a100_and_t4():
 def test_vision_models_on_an_rtx_3090():
     error, roofline = reaches_its_targets(timm)
     assert error < roofline / 2
+
+
+@needs_data
+def test_kernels_of_small_batches_on_a_v100():
+    times, free = orion.validate(DATA)
+    assert times.measures[0].value < 20
+    assert free.measures[0].value < 25 < free.measures[0].baselines["every kernel fills the GPU"]
 
 
 @pytest.mark.slow

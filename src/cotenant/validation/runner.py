@@ -12,6 +12,7 @@ DATA_SETS: tuple[str, ...] = (
     "vidur",
     "nvidia_tables",
     "timm",
+    "orion",
     "max_batch",
     "longhorn",
     "zeus",

@@ -190,6 +190,7 @@ def _tiled_compute(
     compute, used, partial = best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
+    may_split = kernels.kind == _GEMM  # libraries hardly ever split convolutions
     for (rows, columns), share in efficiency.tiles.items():
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in efficiency.splits:
@@ -202,7 +203,7 @@ def _tiled_compute(
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
             total = _overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
-            better = total < best
+            better = (total < best) & (may_split | (split == 1))
             best = np.where(better, total, best)
             compute = np.where(better, arithmetic, compute)
             used = np.where(better, busy, used)

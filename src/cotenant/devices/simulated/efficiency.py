@@ -35,7 +35,7 @@ class Efficiency:
     fill: float = 58.0
     """Each tile costs as much as this much more depth: fetching the first operands, writing the result."""
     splits: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
-    """Depths can be split over this many blocks, whose results are then added."""
+    """Depths of plain products can be split over this many blocks, whose results are then added."""
     split_us: float = 0.96
     smooth: float = 0.31
     """0: a last wave that is nearly empty costs as much as a full one; 1: as much as its share."""

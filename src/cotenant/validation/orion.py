@@ -1,0 +1,107 @@
+"""Kernels of small batches, one by one: V100, device time without any host."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.devices.simulated.catalogue import find_gpu
+from cotenant.devices.simulated.cost import Costs, plain_roofline_ns, solo_costs
+from cotenant.devices.simulated.kernels import TRANSFER, Floats, Kernels
+from cotenant.devices.simulated.traces import kernels_for
+from cotenant.validation.measures import absolute_error, figure
+from cotenant.validation.reading import number, read_table
+from cotenant.validation.result import Result, Row
+from cotenant.workloads.protocol import WorkloadSpec
+
+_FOLDER = "sharing/v100_kernels_orion"
+_SMS = 80
+_SOURCE = "eth-easl/orion, MIT; V100"
+_SPLIT = "that convolutions aren't split was decided by ResNet-50; all other models held out."
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    file: str
+    spec: WorkloadSpec
+    held_out: bool = True
+
+
+_PROFILES = (
+    _Profile("resnet50_4_fwd_new", WorkloadSpec(name="resnet50", batch=4, dtype="float32"), held_out=False),
+    _Profile("resnet101_4_fwd_new", WorkloadSpec(name="resnet101", batch=4, dtype="float32")),
+    _Profile("mobilenetv2_4_fwd_new", WorkloadSpec(name="mobilenet-v2", batch=4, dtype="float32")),
+    _Profile("bert_2_fwd_new", WorkloadSpec(name="bert-large", batch=2, seq=384, dtype="float32")),
+)
+
+
+def validate(data: Path) -> tuple[Result, ...]:
+    """Simulated beside measured: how long the kernels take, and how much of that time they leave SMs free."""
+    times: list[Row] = []
+    free: list[Row] = []
+    for profile in _PROFILES:
+        measured_ns, measured_sms = _measured(data, profile)
+        kernels, costs = _simulated(profile)
+        case = f"{profile.spec.name}, float32, batch {profile.spec.batch}, V100"
+        roofline = float(plain_roofline_ns(kernels, find_gpu("v100-sxm2-16gb")).sum()) / 1e6
+        times.append(
+            Row(
+                case,
+                float(measured_ns.sum()) / 1e6,
+                costs.total_ns / 1e6,
+                {"plain roofline": roofline},
+                held_out=profile.held_out,
+            )
+        )
+        free.append(
+            Row(
+                case,
+                float(measured_ns[measured_sms < _SMS].sum() / measured_ns.sum()),
+                float(costs.duration_ns[costs.sms < _SMS].sum() / costs.total_ns),
+                {"every kernel fills the GPU": 0.0},
+                held_out=profile.held_out,
+            )
+        )
+    gap = figure(
+        free,
+        lambda measured, predicted: float(np.abs(predicted - measured).mean() * 100.0),
+        name="mean abs. difference of the share of time",
+        unit="%",
+    )
+    return (
+        Result(
+            data_set="orion",
+            what="device time of all kernels of a request at small batches",
+            source=_SOURCE,
+            split=_SPLIT,
+            quantity="time",
+            unit="ms",
+            rows=tuple(times),
+            measures=(absolute_error(times, of="time"),),
+            notes=("MobileNetV2 is described by a definition that pads in kernels of its own.",),
+        ),
+        Result(
+            data_set="orion",
+            what="share of the device time in which a kernel can't fill all SMs",
+            source=_SOURCE,
+            split=_SPLIT,
+            quantity="share of time",
+            unit="",
+            rows=tuple(free),
+            measures=(gap,),
+        ),
+    )
+
+
+def _measured(data: Path, profile: _Profile) -> tuple[Floats, Floats]:
+    file = f"{_FOLDER}/{profile.file}"
+    lines = read_table(data, file, ("SM_usage", "Duration"))
+    columns = [[number(line[column], file, column) for line in lines] for column in ("Duration", "SM_usage")]
+    return np.array(columns[0]), np.array(columns[1])
+
+
+def _simulated(profile: _Profile) -> tuple[Kernels, Costs]:
+    """The profiled software is from before fused attention was common."""
+    kernels = kernels_for(profile.spec, attention="unfused")
+    kernels = kernels.take(np.flatnonzero(kernels.kind != TRANSFER))
+    return kernels, solo_costs(kernels, find_gpu("v100-sxm2-16gb"))
