@@ -17,7 +17,13 @@ from cotenant.workloads.protocol import WorkloadSpec
 _FOLDER = "sharing/v100_kernels_orion"
 _SMS = 80
 _SOURCE = "eth-easl/orion, MIT; V100"
-_SPLIT = "that convolutions aren't split was decided by ResNet-50; all other models held out."
+_SPLIT = "that convolutions aren't split was decided with the convolutional models in view; only BERT is held out."
+_NOTES = (
+    "BERT's profile doesn't say how many tokens; 384 is assumed, and large by its 24 layers.",
+    "Left out: EfficientNet, whose size isn't said and which isn't B0 (823 operators).",
+    "Left out: RetinaNet and Transformer, which aren't in the catalogue; ResNet-50's training, which isn't clean CSV.",
+    "MobileNetV2 is described by a definition that pads in kernels of its own.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,8 @@ class _Profile:
 
 _PROFILES = (
     _Profile("resnet50_4_fwd_new", WorkloadSpec(name="resnet50", batch=4, dtype="float32"), held_out=False),
-    _Profile("resnet101_4_fwd_new", WorkloadSpec(name="resnet101", batch=4, dtype="float32")),
-    _Profile("mobilenetv2_4_fwd_new", WorkloadSpec(name="mobilenet-v2", batch=4, dtype="float32")),
+    _Profile("resnet101_4_fwd_new", WorkloadSpec(name="resnet101", batch=4, dtype="float32"), held_out=False),
+    _Profile("mobilenetv2_4_fwd_new", WorkloadSpec(name="mobilenet-v2", batch=4, dtype="float32"), held_out=False),
     _Profile("bert_2_fwd_new", WorkloadSpec(name="bert-large", batch=2, seq=384, dtype="float32")),
 )
 
@@ -78,7 +84,7 @@ def validate(data: Path) -> tuple[Result, ...]:
             unit="ms",
             rows=tuple(times),
             measures=(absolute_error(times, of="time"),),
-            notes=("MobileNetV2 is described by a definition that pads in kernels of its own.",),
+            notes=_NOTES,
         ),
         Result(
             data_set="orion",

@@ -104,6 +104,7 @@ def validate(data: Path) -> tuple[Result, ...]:
                 rank_correlation(rows, of="time", target=Target(low=0.97)),
             ),
             notes=(
+                "The model's form (autocast, feeding of tensor cores) was settled with all rows in view.",
                 "Models are described by their own definitions and taken only where their parameters agree to 2 %.",
                 "The `tf_` and `deit_` variants have the same layers as others of the set and are left out.",
             ),
