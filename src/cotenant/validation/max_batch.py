@@ -63,7 +63,7 @@ def validate(data: Path) -> tuple[Result, ...]:
             what="largest batch, as a power of two, of 12 vision models on a card of 24 GB",
             source="hpides/alsatian, RTX A5000 24GB: the published table, corrected for sizes that were never tried",
             split=(
-                f"the allocator's loss ({FRAGMENTATION:.0%}) was chosen so that ResNet-50, 101 and 152 don't fit at 2048; "
+                f"the allocator's loss ({FRAGMENTATION:.0%}) was chosen so that ResNet-50 to 152 don't fit at 2048; "
                 "all else follows from the models."
             ),
             quantity="batch",
