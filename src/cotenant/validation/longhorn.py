@@ -40,8 +40,9 @@ LOCK_NOTE = (
 CHOICE_NOTE = (
     "The split is not blind: a first fit on cabinets c002 to c005 alone (156 GPUs) gave fleets of 7.0 to 8.7 % whisker "
     "range, mean 8.1 %; the GPUs of no named cabinet were added to it afterwards, to make it a half, with the measured "
-    "figures of both parts in view. The spread of time at one clock (0.24 %) was set by hand between a robust and a plain "
-    "estimate, 0.22 and 0.27 %. The ranges asked of correlations and of the locked clock were set after a first look."
+    "figures of both parts in view. The spread of time at one clock (0.24 %) was set by hand between a robust and a "
+    "plain estimate, 0.22 and 0.27 %. The ranges asked of correlations and of the locked clock were set after a "
+    "first look."
 )
 THROTTLED_W = 290.0
 """Below this a GPU isn't held by its power limit: 4 of 392 are hot instead."""
