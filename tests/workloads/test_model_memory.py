@@ -1,6 +1,7 @@
 """The peak memory that a dry run predicts is what torch's allocator really hands out on a CPU."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -15,14 +16,6 @@ from cotenant.workloads.models.describing import describe
 from cotenant.workloads.protocol import WorkloadSpec
 
 MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def allocated_peak(entry, spec):
@@ -44,7 +37,7 @@ def allocated_peak(entry, spec):
     return sum(weights.values()) + peak
 
 
-@pytest.mark.parametrize("batch", [1, 5, 16])
+@pytest.mark.parametrize("batch", [1, 16])
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)
 def test_peak_memory_is_predicted_within_a_tenth(entry, batch):
     spec = WorkloadSpec(name=entry.name, batch=batch)
@@ -68,10 +61,9 @@ def test_peak_memory_of_training_is_predicted(name, batch):
 
 
 RESIDENT = """
-import json, sys, ctypes, psutil, threading, torch
+import json, sys, ctypes, psutil, torch
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
-import transformers, transformers.models.bert.modeling_bert, transformers.models.gpt2.modeling_gpt2
 torch.set_num_threads(1)
 class Cpu: torch_device, default_dtype = "cpu", "float32"
 def run(spec):
@@ -91,11 +83,12 @@ print(json.dumps(peak - before))
 """
 
 
-@pytest.mark.parametrize(("name", "batch"), [("bert-base-mini", 256), ("gpt2-mini", 128)])
-def test_resident_memory_grows_by_what_was_predicted(name, batch):
-    """Large batches only: resident memory of small ones is mostly the allocator's habits."""
-    done = subprocess.run(
-        [sys.executable, "-c", RESIDENT, name, str(batch)], capture_output=True, text=True, check=True
-    )
+@pytest.mark.slow
+def test_resident_memory_grows_by_what_was_predicted():
+    """A large batch, and freed memory goes back at once: else one would measure the habits of malloc."""
+    name, batch = "bert-base-mini", 256
+    command = [sys.executable, "-c", RESIDENT, name, str(batch)]
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     predicted = describe(find(name).entry, WorkloadSpec(name=name, batch=batch)).peak_memory_bytes
     assert json.loads(done.stdout) == pytest.approx(predicted, rel=0.1)

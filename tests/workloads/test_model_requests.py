@@ -15,14 +15,6 @@ class Cpu:
     default_dtype = "float32"
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def request(built):
     state = None
     for stage in built.stages:
