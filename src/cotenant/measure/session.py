@@ -60,6 +60,13 @@ def carry_out(
 
 
 def _bench(device: Device, folder: RunFolder) -> Bench:
+    """What carries out the trials: tenants on a real device, or a model of one."""
+    if device.simulated:
+        from cotenant.devices.simulated.device import SimulatedGpu
+        from cotenant.measure.simulated import SimulatedBench
+
+        assert isinstance(device, SimulatedGpu)
+        return SimulatedBench(device, run=folder.run)
     known = Known()
     return LiveBench(
         device,
@@ -87,8 +94,24 @@ def _started(plan: Plan, device: Device, folder: RunFolder, *, resumed: bool) ->
     )
 
 
+def _simulation() -> dict[str, Any]:
+    """How far to trust a simulated run; its instrument is not measured, since there is none."""
+    from cotenant.devices.simulated.trust import validated_errors
+
+    errors = {kind: [error.sentence for error in found] for kind, found in validated_errors().items() if found}
+    return {
+        "instrument": {"simulated": "nothing was measured, so nothing was disturbed by measuring"},
+        "simulation": {
+            "error_by_class": errors,
+            "intervals": "they show variation with arrivals and host jitter, not how far the model is from a GPU",
+            "source": "docs/validation.md",
+        },
+    }
+
+
 def _manifest(plan: Plan, device: Device) -> dict[str, Any]:
     return {
+        **(_simulation() if device.simulated else {}),
         "study_name": plan.study.name,
         "study": plan.study.to_yaml(),
         "modes": list(plan.modes),

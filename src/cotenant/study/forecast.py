@@ -1,7 +1,7 @@
 """What a study will take: trials, time and memory, before anything is started."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cotenant.errors import DoesNotFit
@@ -24,6 +24,8 @@ class MixMemory:
     unknown: tuple[str, ...]
     """Tenants whose memory can't be known before they run."""
     fits: bool
+    solo: bool = False
+    """One tenant, alone on the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Forecast:
             f"but {self.device} has {_readable(self.memory_bytes)} free{more}",
             hint=f"leave the mix out, lower the batch of {shown(worst.biggest)}, or use smaller (-mini) workloads",
         )
+
+    def solo(self) -> "Forecast":
+        """The same for every tenant alone."""
+        return replace(self, memory=tuple(mix for mix in self.memory if mix.solo))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -122,7 +128,9 @@ def _memory(mix: Mix, peaks: dict[str, int | None], base_bytes: int, free_bytes:
     needed = sum(needs[name] for name in mix.members)
     biggest = max(needs, key=lambda name: needs[name])
     unknown = tuple(name for name in needs if peaks[name] is None)
-    return MixMemory(mix.label, needed, biggest, needs[biggest], unknown, fits=needed <= free_bytes)
+    return MixMemory(
+        mix.label, needed, biggest, needs[biggest], unknown, fits=needed <= free_bytes, solo=len(mix.members) == 1
+    )
 
 
 def _readable(size_bytes: int) -> str:

@@ -1,6 +1,6 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +12,10 @@ from cotenant.study.model import Study
 if TYPE_CHECKING:
     from cotenant.analyse.summary import Summary
     from cotenant.devices.protocol import Device
-    from cotenant.devices.simulated.device import SimulatedGpu
-    from cotenant.measure.bench import Bench
     from cotenant.measure.plan import Plan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
+    from cotenant.workloads.protocol import WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +118,26 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
 
 def _forecast(plan: "Plan", device: "Device") -> "Forecast":
     from cotenant import workloads
-    from cotenant.measure.session import PROCESS_BYTES
     from cotenant.study.forecast import forecast
 
+    spec_on, base_bytes = _on(device)
     return forecast(
         plan.study,
         modes=plan.modes,
         memory_bytes=device.free_memory_bytes(),
-        properties=lambda spec: workloads.find(spec.name).properties(spec),
-        base_bytes_per_tenant=PROCESS_BYTES,
+        properties=lambda spec: workloads.find(spec.name).properties(spec_on(spec)),
+        base_bytes_per_tenant=base_bytes,
         device=device.name,
     )
+
+
+def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]":
+    """How a device changes what a workload is (its number format), and what each tenant costs it in memory."""
+    from cotenant.measure.session import PROCESS_BYTES
+
+    if not device.simulated:
+        return (lambda spec: spec), PROCESS_BYTES
+    from cotenant.devices.simulated.device import SimulatedGpu
+
+    assert isinstance(device, SimulatedGpu)
+    return device.spec, device.context_bytes

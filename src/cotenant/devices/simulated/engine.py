@@ -6,6 +6,8 @@ device when it has been launched and the one before it is done; kernels on the d
 through a buffer that the caller empties, so a longer run takes longer and nothing else.
 """
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -34,7 +36,7 @@ NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def uniform(seed: int, tenant: int, number: int) -> float:
+def uniform(seed: int, tenant: int, number: int) -> Any:
     """A number from 0 to 1 that depends on the three alone (splitmix64)."""
     z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)
     z += (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -100,7 +102,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     sliced = slice_ns > 0
     written = 0
     now = device[NOW_NS]
-    count = order[tenants]
+    row = min(int((now + _ALMOST_NS) / period), activity.shape[0] - 1)
+    row_end = (row + 1) * period
+    count = int(order[tenants])
     for place in range(count):
         tenant = order[place]
         k = spans[tenant, 0] + ints[tenant, KERNEL]
@@ -158,21 +162,20 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         for place in range(count):
             tenant = order[place]
             if rate[tenant] > 0:
-                at = now + floats[tenant, LEFT_NS] / rate[tenant]
-                soon = min(soon, at)
+                needed = floats[tenant, LEFT_NS]
+                if rate[tenant] < 1.0:
+                    needed /= rate[tenant]
+                soon = min(soon, now + needed)
         if sliced and count > 0:
             if device[SWITCH_END_NS] > now + _ALMOST_NS:
                 soon = min(soon, device[SWITCH_END_NS])
             elif count > 1:
                 soon = min(soon, device[SLICE_END_NS])
-        bin_number = int((now + _ALMOST_NS) / period)
-        soon = min(soon, (bin_number + 1) * period)
-        soon = min(soon, deadline)
+        soon = min(soon, row_end, deadline)
 
         # 3. Go there
         passed = max(soon - now, 0.0)
         if count > 0 and passed > 0:
-            row = min(bin_number, activity.shape[0] - 1)
             any_rate = False
             for place in range(count):
                 tenant = order[place]
@@ -187,6 +190,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             if any_rate:
                 activity[row, 0] += passed
         now = soon
+        if now >= row_end:
+            row = min(row + 1, activity.shape[0] - 1)
+            row_end += period
         if shares_host and hosting > 0:
             part, still = passed / hosting, 0
             for tenant in range(tenants):
@@ -198,7 +204,10 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         still += 1
                     if ints[tenant, STATE] == LAUNCHING:
                         k = spans[tenant, 0] + ints[tenant, KERNEL]
-                        if floats[tenant, WORK_NS] >= (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS:
+                        if (
+                            floats[tenant, WORK_NS]
+                            >= (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
+                        ):
                             floats[tenant, NEXT_NS] = now
             hosting = still
         if now >= deadline:
@@ -230,7 +239,10 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 if not last:
                     if domains[tenant, 2] == 0:
                         ready = floats[tenant, HOST_NS] + kernels[k + 1, 5] * floats[tenant, STRETCH]
-                    elif floats[tenant, WORK_NS] < (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS:
+                    elif (
+                        floats[tenant, WORK_NS]
+                        < (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
+                    ):
                         ready = _NEVER
                 if not last and ready <= now + _ALMOST_NS:
                     # The next one is already in the queue: it comes at once, behind the others.

@@ -8,6 +8,7 @@ import numpy as np
 from cotenant.devices.simulated import engine
 from cotenant.devices.simulated.kernels import Floats, Ints
 from cotenant.devices.simulated.trace import Trace
+from cotenant.devices.simulated.turns import Slicing
 
 BUFFER_ROWS = 8192
 NEVER_NS = 1e300
@@ -31,17 +32,6 @@ class Player:
     priority: int = 0
     first_output: int = -1
     """The kernel after which the first output exists; -1: none before the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slicing:
-    """Turns on the device, where kernels of different tenants never run at once."""
-
-    slice_ns: float
-    interrupt_ns: float
-    """Time lost when a running tenant is made to stop."""
-    yield_ns: float
-    """Time lost when it had nothing to run anyway."""
 
 
 @dataclass(frozen=True, slots=True)

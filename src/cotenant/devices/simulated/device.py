@@ -1,0 +1,247 @@
+"""A GPU that isn't there, as a device."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, cast
+
+from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
+from cotenant.devices.simulated import sensors
+from cotenant.devices.simulated.catalogue import DTYPES, GpuSpec
+from cotenant.devices.simulated.cost import solo_costs
+from cotenant.devices.simulated.dies import Die
+from cotenant.devices.simulated.fleet_names import parse
+from cotenant.devices.simulated.fusion import FUSIONS, Fusion
+from cotenant.devices.simulated.memory import need
+from cotenant.devices.simulated.request import Request, request_of
+from cotenant.devices.simulated.settling import FREE, Limits
+from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
+from cotenant.devices.simulated.trace import Trace, trace_of
+from cotenant.devices.simulated.trust import Kind, validated_errors
+from cotenant.errors import DeviceError
+from cotenant.tenancy import Sharing, Tenant
+from cotenant.workloads.protocol import Dtype, WorkloadSpec
+
+HOST_US: Mapping[Fusion, float] = {"eager": 25.0, "compile": 8.0, "engine": 3.0}
+"""Host time per launch. Eager: the plateaus of ParvaGPU's vision models at small batches (25 to 30 us per operator);
+the others are estimates."""
+BEFORE_US, AFTER_US = 30.0, 15.0
+"""Host time of a request before its first launch, and after its last kernel; estimates."""
+ACTIVITY_PERIOD_S = 0.1
+SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
+ACTIVITIES = {
+    "sm_active": "share of the SMs' room that kernels held",
+    "tensor_active": "share of the tensor cores' throughput",
+    "dram_active": "share of the DRAM bandwidth",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What a study can set on a simulated GPU."""
+
+    limits: Limits = FREE
+    fusion: Fusion = "eager"
+    host_us: float | None = None
+    """Host time per launch; None: what is usual for the fusion."""
+
+    @property
+    def launch_us(self) -> float:
+        """Host time per launch."""
+        return HOST_US[self.fusion] if self.host_us is None else self.host_us
+
+
+@dataclass(slots=True)
+class SimulatedGpu:
+    """One simulated GPU: a typical one, or one of a fleet."""
+
+    name: str
+    gpu: GpuSpec
+    die: Die
+    simulated: bool = True
+    _requests: dict[tuple[str, Fusion], Request] = field(default_factory=dict)
+    _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        return f"{self.gpu.title}, simulated: {self.gpu.sms} SMs, {self.gpu.memory_gib:.3g} GiB"
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """Half precision where it has tensor cores for it."""
+        return "float16" if self.gpu.tensor_tflops.float16 else "float32"
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """Nothing physical: any number of runs can use it at once."""
+        return ()
+
+    def describe(self) -> Mapping[str, Any]:
+        """The data that it is simulated from."""
+        return {"simulated": True, "die": _plain(self.die), **self.gpu.model_dump(mode="json")}
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """`processes`, `mps`, `streams`, `green`, `mig`."""
+        return sharing_modes(self.gpu)
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> SimulatedArrangement:
+        """Parts of the GPU for each tenant."""
+        needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if sharing.mode == "mig" else {}
+        return arrange(self.gpu, sharing, tenants, needs)
+
+    def seat(self, options: Mapping[str, Any]) -> Seat:
+        """There is nowhere to sit."""
+        del options
+        self._refuse()
+
+    def probes(self) -> Sequence[Probe]:
+        """What its samples hold; nothing can be read outside of a trial."""
+        return (cast("Probe", _Shown(self.sensor_infos())),)
+
+    def sensor_infos(self) -> tuple[SensorInfo, ...]:
+        """Activity as the simulation knows it, then power, clock, temperature and energy as sensors would show them."""
+        source = f"simulated {self.gpu.name}"
+        known = tuple(
+            SensorInfo(name, "share", source, ACTIVITY_PERIOD_S, f"simulated; {meaning}, mean over the period")
+            for name, meaning in ACTIVITIES.items()
+        )
+        return known + sensors.infos(self.gpu)
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+        """Check `clock_mhz`, `power_w`, `fusion` and `host_us`; a simulated GPU does what it is told."""
+        self.controls(settings)
+        return _taken()
+
+    def controls(self, settings: Mapping[str, Any]) -> Controls:
+        """The settings, checked. Raises DeviceError."""
+        unknown = [key for key in settings if key not in ("clock_mhz", "power_w", "fusion", "host_us")]
+        if unknown:
+            raise DeviceError(
+                f"{self.name} has no control {unknown[0]!r}", hint="it has clock_mhz, power_w, fusion and host_us"
+            )
+        fusion = settings.get("fusion", "eager")
+        if fusion not in FUSIONS:
+            raise DeviceError(f"{fusion!r} is no way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
+        limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
+        limits.check(self.gpu)
+        return Controls(limits, fusion, _number(settings, "host_us"))
+
+    def free_memory_bytes(self) -> int:
+        """All of its memory: nobody else is on it."""
+        return self.gpu.memory_bytes
+
+    @property
+    def context_bytes(self) -> int:
+        """What a tenant takes before it holds a model."""
+        return int(self.gpu.context_mib * 2**20)
+
+    def memory_bytes(self, spec: WorkloadSpec) -> int:
+        """What a tenant needs: its context, weights, inputs and activations at their peak, and what is lost between."""
+        needed = need(self.request(spec).properties, self.gpu)
+        return self.context_bytes if needed is None else needed.total
+
+    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """The spec with the number format that this GPU does well, unless it names one."""
+        return spec if spec.dtype is not None else spec.model_copy(update={"dtype": self.default_dtype})
+
+    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
+        """The request's kernels, from a dry run of the workload; remembered."""
+        spec = self.spec(spec)
+        key = (spec.model_dump_json(), fusion)
+        if key not in self._requests:
+            self._requests[key] = request_of(spec, fusion)
+        return self._requests[key]
+
+    def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
+        """A request on a part of this GPU, ready for the engine; remembered."""
+        key = (request.spec.model_dump_json(), part, controls, clock_mhz)
+        if key not in self._traces:
+            self._traces[key] = self._trace(request, part, controls, clock_mhz)
+        return self._traces[key]
+
+    def _trace(self, request: Request, part: Part, controls: Controls, clock_mhz: float | None) -> Trace:
+        costs = solo_costs(
+            request.kernels,
+            self.gpu,
+            sms=part.sms,
+            bandwidth_share=part.dram_share,
+            l2_share=part.dram_share,
+            clock_mhz=clock_mhz,
+        )
+        trace = trace_of(
+            request.kernels,
+            costs,
+            domain_sms=part.domain_sms,
+            bytes_per_ns=self.gpu.bandwidth_gb_s * part.dram_share,
+            host_us=controls.launch_us,
+            slot=request.slot,
+            before_us=BEFORE_US,
+            after_us=AFTER_US,
+        )
+        return trace.slowed(self.die.time)
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Peak rates from the data sheet."""
+        del refresh
+        peaks = {dtype: max(self.gpu.vector_rate(dtype), self.gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES}
+        return Roofline(peaks, self.gpu.bandwidth_gb_s * 1e9, self.gpu.sms, measured_utc="data sheet")
+
+    def remembered_roofline(self) -> Roofline | None:
+        """The same."""
+        return self.roofline()
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """Always ready; what matters is how far to trust it."""
+        known = [error.sentence for kind in SHARING_KINDS for error in validated_errors()[kind]]
+        return (
+            Finding("simulation", "note", f"{self.gpu.title} is simulated; nothing on it is measured"),
+            *(Finding("trust", "note", sentence) for sentence in known),
+        )
+
+    def _refuse(self) -> NoReturn:
+        raise DeviceError(f"{self.name} is simulated: no process can run on it")
+
+
+def open_simulated(name: str) -> SimulatedGpu:
+    """The simulated GPU of that name: `sim:a100-sxm4-40gb`, `sim:v100-sxm2-16gb#17`, `sim:/path/to/gpu.yaml`.
+
+    Raises:
+        DeviceError: There is no such GPU, or the name stands for a whole fleet.
+    """
+    named = parse(name)
+    if named.count is not None:
+        raise DeviceError(
+            f"{name.strip()} is a fleet of {named.count}, and a study runs on one GPU",
+            hint=f"name one of them: sim:{named.gpu.name}#0 to sim:{named.gpu.name}#{named.count - 1}",
+        )
+    member = "" if named.index is None else f"#{named.index}"
+    path = name.strip().removeprefix("sim:").partition("#")[0]
+    own = path.lower().endswith((".yaml", ".yml"))
+    return SimulatedGpu(f"sim:{path if own else named.gpu.name}{member}", named.gpu, named.die())
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    sensors: tuple[SensorInfo, ...]
+
+    def read(self) -> Sequence[float]:
+        """Nothing runs now."""
+        return [float("nan")] * len(self.sensors)
+
+
+@contextmanager
+def _taken() -> Iterator[tuple[str, ...]]:
+    yield ()
+
+
+def _number(settings: Mapping[str, Any], key: str) -> float | None:
+    value = settings.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise DeviceError(f"{key} must be a number, not {value!r}")
+    return float(value)
+
+
+def _plain(die: Die) -> dict[str, float]:
+    return {name: float(getattr(die, name)) for name in ("dynamic", "leakage", "resistance", "inlet_c", "time")}

@@ -1,0 +1,166 @@
+"""Gavel: 26 training jobs on a V100, alone and in all pairs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cotenant.devices.simulated.anatomy import TYPICAL, Anatomy, Measured, told_apart
+from cotenant.devices.simulated.trace import Trace
+from cotenant.errors import DataError
+from cotenant.validation.copies import request_ns
+from cotenant.validation.measures import absolute_error
+from cotenant.validation.reading import HINT, read_json
+from cotenant.validation.result import Result, Row, Target
+
+FILE = "sharing/v100_p100_pairs_gavel.json"
+SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), V100, MIT"
+GPU = "v100"
+HOST_US = 25.0
+"""Host time per launch of eager PyTorch of that time, where no other time tells it: ParvaGPU's plateaus at small
+batches are 25 to 30 us per operator for every one of its vision models."""
+SUSTAINED_FLOPS = 12.5e12
+"""Sustained float32 rate of a V100: 80 % of its peak."""
+SUSTAINED_BYTES = 720e9
+"""Sustained DRAM rate: 80 % of its peak."""
+CPU_NOTE = (
+    "Jobs that load data on the CPU also take the CPU from each other (Recommendation, A3C), which the simulation of a "
+    "GPU doesn't know."
+)
+MPS_NOTE = (
+    "Whether these pairs ran under MPS isn't stated; turns on the device would give sums of progress of at most 1, and "
+    "most of these are above."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is known of a model from its architecture."""
+
+    kernels: int
+    """Launches of one training step: forward, backward and optimiser, eager."""
+    item_flops: float | None = None
+    """Training FLOPs per item, where times over batches can't separate host from device."""
+    item_bytes: float = 0.0
+    steps_per_iteration: float = 0.0
+    """Items that one reported iteration goes over; 0: an iteration is a step."""
+
+
+FAMILIES = {
+    "ResNet-50": Family(kernels=1200),
+    "ResNet-18": Family(kernels=470),
+    "LM": Family(kernels=400),  # two LSTM layers over 35 steps
+    "Transformer": Family(kernels=3400),  # 6 + 6 layers; Adam alone launches two thirds
+    # Six passes of two generators of 114 GFLOPs with their backward passes, and the discriminators
+    "CycleGAN": Family(kernels=4000, item_flops=1.9e12),
+    "A3C": Family(kernels=900, item_flops=0.45e12),  # four simulators on the CPU; the device's part is a guess
+    # An autoencoder over 20,108 items with 200 hidden units; one reported iteration goes over all training users
+    "Recommendation": Family(kernels=90, item_flops=48.3e6, item_bytes=12 * 4 * 20108.0, steps_per_iteration=116_677.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of the table."""
+
+    name: str
+    family: str
+    batch: int
+    seconds: float
+    """Of one step, alone."""
+
+
+def validate(data: Path) -> tuple[Result, ...]:
+    """Pairs with solos given."""
+    table = _read(data)
+    jobs = {name: _job(name, table[name]["null"]) for name in sorted(table)}
+    traces = _traces(jobs)
+    alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
+    slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
+    for first in jobs:
+        for second in jobs:
+            mine, theirs = table[first].get(second, (0.0, 0.0))
+            if first <= second and mine > 0 and theirs > 0:
+                times = request_ns([traces[first], traces[second]], requests=4)
+                slowdowns[first, second] = (table[first]["null"] / mine, times[0] / alone[first])
+                if first != second:
+                    slowdowns[second, first] = (table[second]["null"] / theirs, times[1] / alone[second])
+    constant = median(measured for measured, _ in slowdowns.values())
+    rows = [
+        Row(
+            case=f"{victim} beside {other}",
+            measured=measured,
+            simulated=simulated,
+            baselines={"no interference": 1.0, "constant": constant},
+        )
+        for (victim, other), (measured, simulated) in slowdowns.items()
+    ]
+    result = Result(
+        data_set="gavel",
+        what="pairs of training jobs on a V100, solos given",
+        source=SOURCE,
+        split="No row of this data set was used for fitting (the sharing constant is that of ParvaGPU's four fitted "
+        "models on an A100); solo times over batches are given, and from the architecture the number of kernels and, "
+        "for three models, the FLOPs. The constant baseline is the median of all rows.",
+        quantity="slowdown",
+        unit="",
+        rows=tuple(rows),
+        measures=(absolute_error(rows, of="slowdown", target=Target(high=15.0)),),
+        stands_for="training",
+        notes=(
+            CPU_NOTE,
+            MPS_NOTE,
+        ),
+    )
+    return (result,)
+
+
+def _traces(jobs: Mapping[str, Job]) -> Mapping[str, Trace]:
+    traces: dict[str, Trace] = {}
+    for family, known in FAMILIES.items():
+        members = [job for job in jobs.values() if job.family == family]
+        if known.item_flops is None and members:
+            anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
+            traces |= {job.name: _scaled(anatomy, job, known.kernels) for job in members}
+        else:
+            traces |= {job.name: _by_flops(job, known) for job in members}
+    return traces
+
+
+def _scaled(anatomy: Anatomy, job: Job, kernels: int) -> Trace:
+    """The family's anatomy at this batch, at this job's own time."""
+    explained = max(anatomy.host_time(job.batch), sum(anatomy.parts(job.batch)))
+    return anatomy.trace(job.batch, unit_ns=1e9 * job.seconds / explained, kernels=kernels)
+
+
+def _by_flops(job: Job, known: Family) -> Trace:
+    """Device time from the architecture; the rest of the time is the host's, before the device can begin."""
+    assert known.item_flops is not None
+    device = job.batch * (known.item_flops / SUSTAINED_FLOPS + known.item_bytes / SUSTAINED_BYTES)
+    device = min(device, 0.95 * job.seconds)
+    launches = min(known.kernels * HOST_US * 1e-6, 0.9 * device)
+    anatomy = Anatomy(host=(launches, 0.0), device=(0.0, device), fixed=TYPICAL[:2], sm_bound=TYPICAL[2:])
+    return anatomy.trace(1, unit_ns=1e9, kernels=known.kernels, serial=job.seconds - device)
+
+
+def _job(name: str, iterations_per_s: float) -> Job:
+    family, _, rest = name.partition(" (batch size ")
+    if family not in FAMILIES:
+        raise DataError(f"{FILE} has a job {name!r} of an unknown model.", hint=HINT)
+    batch = int(rest.rstrip(")")) if rest else 1
+    steps = FAMILIES[family].steps_per_iteration / batch or 1.0
+    return Job(name, family, batch, 1 / iterations_per_s / steps)
+
+
+def _read(data: Path) -> Mapping[str, Mapping[str, Any]]:
+    table = read_json(data, FILE)
+    try:
+        jobs = table[GPU]
+        good = all(math.isfinite(job["null"]) and job["null"] > 0 for job in jobs.values())
+    except (KeyError, TypeError, AttributeError):
+        good = False
+    if not good:
+        raise DataError(f"{FILE} has no solo throughputs for {GPU!r}.", hint=HINT)
+    return dict(jobs)
