@@ -28,6 +28,7 @@ _VERBS = {
     "show": "show:show",
     "sql": "sql:sql",
     "validate": "validate:validate",
+    "view_runs": "view:view",  # `cotenant.view` is the package of that name
     "write_report": "report:report",  # `cotenant.report` is the package of that name
 }
 

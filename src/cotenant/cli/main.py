@@ -22,6 +22,7 @@ VERBS = (
     "report",
     "compare",
     "explain",
+    "view",
     "studies",
     "devices",
     "workloads",

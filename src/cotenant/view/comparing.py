@@ -59,7 +59,7 @@ def _rows(found: Comparison) -> tuple[Line, ...]:
             _ms(row.now_ms),
             _ratio(row.outcome.total),
             row.outcome.verdict,
-            row_reason(row, found.margin),
+            row_reason(row, found),
         )
         for row in rows
     )

@@ -74,7 +74,7 @@ def read_entry(found: Found, root: Path) -> Entry:
         folder = RunFolder.open(found.path)
         trials = frozenset(number for number in folder.committed() if number < FIRST_NUMBER)
     except RunFolderError as error:
-        return replace(entry, state="unreadable", why=error.message)
+        return replace(entry, state="unreadable", why=error.message.replace(f"{root}/", ""))
     manifest = folder.manifest
     sessions = [one for one in _list(manifest.get("sessions")) if isinstance(one, Mapping)]
     first, last = (sessions[0], sessions[-1]) if sessions else ({}, {})

@@ -91,9 +91,10 @@ class Handler(BaseHTTPRequestHandler):
             return _sentence(HTTPStatus.FORBIDDEN, "Another site's page may not ask for this.")
         try:
             address = urlsplit(self.path)
-            return self.server.site.answer(unquote(address.path), address.query)
         except ValueError:
             return _sentence(HTTPStatus.BAD_REQUEST, "This is not an address.")
+        try:
+            return self.server.site.answer(unquote(address.path), address.query)
         except Exception:  # noqa: BLE001 - the edge: a defect must not end the server or leave a reader waiting
             if os.environ.get("COTENANT_DEBUG"):
                 traceback.print_exc()

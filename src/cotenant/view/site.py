@@ -67,11 +67,9 @@ class Site:
     def answer(self, path: str, query: str) -> Answer:
         """The answer to a request to read; whatever is wrong with a run is a page that says so."""
         try:
-            return self._find(path)(parse_qs(query, max_num_fields=MOST_FIELDS))
+            return self._find(path)(_asked(query))
         except NoSuchPage as problem:
             return _message(HTTPStatus.NOT_FOUND, "Nothing here", str(problem))
-        except ValueError:
-            return _message(HTTPStatus.BAD_REQUEST, "Not an address", "This address asks for too much at once.")
         except CotenantError as problem:
             return _message(HTTPStatus.UNPROCESSABLE_ENTITY, "Not readable", problem.message, problem.hint or "")
 
@@ -132,6 +130,13 @@ class Site:
         if not keys or len(keys) > MOST_CHOSEN:
             raise NoSuchPage(f"Choose between 1 and {MOST_CHOSEN} runs in the list.")
         return sorted((self._listed(key).entry for key in keys), key=lambda entry: (entry.started_utc, entry.name))
+
+
+def _asked(query: str) -> Asked:
+    try:
+        return parse_qs(query, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise NoSuchPage("This address asks for too much at once.") from None
 
 
 def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Answer:

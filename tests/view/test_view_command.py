@@ -1,0 +1,57 @@
+"""`cotenant view` as a user starts and ends it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from cotenant.cli.main import main
+
+
+def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
+    with subprocess.Popen(
+        [sys.executable, "-m", "cotenant.cli.main", "view", str(runs), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 (one thread)
+    ) as process:
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b"pairs/monday" in answer.read()
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+    assert process.returncode == 0
+    assert out == ""
+    assert "Ctrl-C ends it" in err
+    assert "Traceback" not in err
+
+
+def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["view", str(runs), "--port", str(port)]) == 1
+    said = capsys.readouterr().err
+    assert f"Port {port} of 127.0.0.1 is in use." in said
+    assert "--port 0" in said
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("nowhere", "There is no folder"), ("file", "is a file, not a folder")])
+def test_a_folder_that_is_none_is_a_sentence(tmp_path, capsys, name, sentence, monkeypatch):
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    (tmp_path / "file").write_text("")
+    assert main(["view", str(tmp_path / name)]) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_port_that_can_not_be_one_is_a_sentence(tmp_path, capsys):
+    assert main(["view", str(tmp_path), "--port", "70000"]) == 1
+    assert "70000" in capsys.readouterr().err
