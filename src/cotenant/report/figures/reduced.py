@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MOST_TRIALS_DRAWN = 6
 """Trials of one mix whose timelines are kept, spread evenly over the run."""
-MOST_TIMELINE_POINTS = 24_000
+MOST_TIMELINE_POINTS = 8_000
 MOST_BINS = 40
 FEWEST_BINS = 8
 SAMPLE_BINS = 150

@@ -30,7 +30,7 @@ from cotenant.report.literal import literal
 
 VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 MOST_TRIALS_LISTED = 200
-MOST_MIX_POINTS = 24_000
+MOST_MIX_POINTS = 8_000
 """Of all mixes together, so that the page stays small however many there are."""
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
