@@ -1,6 +1,7 @@
 """Carries out trials on a simulated GPU: the same records as a real device leaves, computed instead of measured."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,9 +57,13 @@ class SimulatedBench:
 
     def __init__(self, device: SimulatedGpu, *, run: str) -> None:
         self._device, self._run = device, run
+        self._coming: list[Trial] = []
+        self._ahead: tuple[Trial, _Scene, Future[Outcome]] | None = None
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulation")
 
     def prepare(self, trials: Sequence[Trial]) -> None:
         """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
+        self._coming = list(trials)
         for trial in trials:
             fusion = self._device.controls(trial.settings).fusion
             for tenant in trial.tenants:
@@ -68,26 +73,27 @@ class SimulatedBench:
         """Nothing to make fresh: nothing ages."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """End the thread that simulates ahead."""
+        self._worker.shutdown(cancel_futures=True)
 
     def kill(self) -> None:
-        """Nothing to end."""
+        """The same without waiting."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
         """One trial; a mix that doesn't fit is recorded, never raised."""
         device, started_utc = self._device, now_utc()
-        with device.arrange(trial.sharing, trial.tenants) as arrangement:
-            scene = self._scene(trial, arrangement, rates)
-            fates = self._shortages(scene)
-            if fates:
-                outcomes, samples = [_unserved(seat, fates) for seat in scene.seats], Samples({}, ())
-            else:
-                outcome = self._simulated(scene)
-                outcomes = [
-                    _outcome(device, seat, requests, scene)
-                    for seat, requests in zip(scene.seats, outcome.requests, strict=True)
-                ]
-                samples = samples_of(device, outcome, scene.controls.limits)
+        scene, fates, simulated = self._begun(trial, rates)
+        self._begin_next(trial, rates)
+        if simulated is None:
+            outcomes, samples = [_unserved(seat, fates) for seat in scene.seats], Samples({}, ())
+        else:
+            outcome = simulated.result()
+            outcomes = [
+                _outcome(device, seat, requests, scene)
+                for seat, requests in zip(scene.seats, outcome.requests, strict=True)
+            ]
+            samples = samples_of(device, outcome, scene.controls.limits)
         return assemble(
             trial,
             outcomes,
@@ -105,7 +111,29 @@ class SimulatedBench:
             ),
         )
 
-    def _scene(self, trial: Trial, arrangement: SimulatedArrangement, rates: Mapping[str, float]) -> _Scene:
+    def _begun(
+        self, trial: Trial, rates: Mapping[str, float]
+    ) -> tuple[_Scene, Mapping[str, str], Future[Outcome] | None]:
+        """The trial on its way, or who ran out of memory."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == trial:
+            return ahead[1], {}, ahead[2]
+        scene = self._scene(trial, rates)
+        fates = self._shortages(scene)
+        return scene, fates, None if fates else self._worker.submit(self._simulated, scene)
+
+    def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
+        """While one trial's records are written, the next one is already simulated: compiled code needs no lock."""
+        if trial not in self._coming:
+            return
+        following = self._coming.index(trial) + 1
+        if following < len(self._coming):
+            coming = self._coming[following]
+            scene, fates, simulated = self._begun(coming, rates)
+            self._ahead = None if fates or simulated is None else (coming, scene, simulated)
+
+    def _scene(self, trial: Trial, rates: Mapping[str, float]) -> _Scene:
+        arrangement = self._device.arrange(trial.sharing, trial.tenants)
         controls, timing = self._device.controls(trial.settings), _timing(trial)
         seats = []
         for tenant, part in zip(trial.tenants, arrangement.parts, strict=True):
