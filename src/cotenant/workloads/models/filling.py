@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
-_BLOCK = (1 << 20) + 7
+_BLOCK = (1 << 17) + 7
 """Random numbers drawn per model; parameters are filled with stretches of them, at the speed of a copy. Odd, so
 that rows of a matrix do not line up with it."""
 
