@@ -74,11 +74,26 @@ def start_up(found: dict[str, Any]) -> Iterable[str]:
     )
 
 
+def view(found: dict[str, Any]) -> Iterable[str]:
+    """A folder of many runs in a browser."""
+    yield (
+        f"`view` over {found['runs']:,} runs with {found['trials']:,} trials, asked {found['rounds']} times for each. "
+        f"It is ready {found['ready_s']:.1f} s after its start and knows all verdicts {found['counted_s']:.1f} s after it."
+    )
+    yield ""
+    yield "| answer | median, ms | slowest, ms |"
+    yield "|---|---|---|"
+    yield f"| the list, right after the start | {found['first_ms']:.0f} | {found['first_ms']:.0f} |"
+    for row in found["rows"]:
+        yield f"| {row['what']} | {row['median_ms']:.0f} | {row['worst_ms']:.0f} |"
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("The instrument", "instrument", instrument),
     ("What timing adds to a request", "overhead", overhead),
     ("Time to answer", "time_to_answer", time_to_answer),
     ("Analysis", "analysis", analysis),
+    ("Viewing many runs", "view", view),
     ("Start-up", "start_up", start_up),
 )
 

@@ -66,12 +66,12 @@ class Entry:
 
 def read_entry(found: Found, root: Path) -> Entry:
     """Read a run's manifest and the names of its trials; whatever is wrong with it becomes part of the entry."""
-    name = str(found.path.relative_to(root))
-    name = found.path.name if name == "." else name
+    path = Path(found.folder)
+    name = path.name if path == root else str(path.relative_to(root))
     begun = datetime.fromtimestamp(found.stamp.manifest_ns / 1e9, UTC).isoformat()
-    entry = Entry(key_of(name), found.path, found.stamp, name, started_utc=begun)
+    entry = Entry(key_of(name), path, found.stamp, name, started_utc=begun)
     try:
-        folder = RunFolder.open(found.path)
+        folder = RunFolder.open(path)
         trials = frozenset(number for number in folder.committed() if number < FIRST_NUMBER)
     except RunFolderError as error:
         return replace(entry, state="unreadable", why=error.message.replace(f"{root}/", ""))

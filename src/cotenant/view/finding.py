@@ -25,7 +25,8 @@ class Stamp(NamedTuple):
 class Found(NamedTuple):
     """A run folder."""
 
-    path: Path
+    folder: str
+    """Thousands of these: no Path for each."""
     stamp: Stamp
 
 
@@ -34,16 +35,16 @@ def find_runs(root: Path) -> Iterator[Found]:
     yield from _below(str(root), DEEPEST)
 
 
-def look_at(folder: str | Path) -> Stamp | None:
+def look_at(folder: str) -> Stamp | None:
     """The stamp of a run folder; None if it is none."""
     try:
-        manifest = os.lstat(os.path.join(folder, NAME))  # noqa: PTH118 - thousands of these: no Path for each
+        manifest = os.lstat(f"{folder}/{NAME}")
     except OSError:
         return None
     if not stat.S_ISREG(manifest.st_mode):
         return None  # a pipe would wait for ever, a link could lead anywhere
     try:
-        trials_ns = os.lstat(os.path.join(folder, TRIALS)).st_mtime_ns  # noqa: PTH118 - as above
+        trials_ns = os.lstat(f"{folder}/{TRIALS}").st_mtime_ns
     except OSError:
         trials_ns = 0
     return Stamp(manifest.st_mtime_ns, manifest.st_size, manifest.st_ino, trials_ns)
@@ -52,7 +53,7 @@ def look_at(folder: str | Path) -> Stamp | None:
 def _below(folder: str, levels: int) -> Iterator[Found]:
     stamp = look_at(folder)
     if stamp is not None:
-        yield Found(Path(folder), stamp)
+        yield Found(folder, stamp)
         return
     if levels == 0:
         return

@@ -28,6 +28,8 @@ class Index:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self._entries: dict[str, Entry] = {}
+        self._folders: dict[str, Entry] = {}
+        """The same entries by folder."""
         self._tallies = Tallies()
         self._lock = threading.Lock()
         self._changed = threading.Event()
@@ -46,11 +48,11 @@ class Index:
         if known is None:
             self._refreshed()
             known = self._entries.get(key)
-        if known is None or (stamp := look_at(known.path)) is None:
+        if known is None or (stamp := look_at(str(known.path))) is None:
             return None
-        entry = self._current(Found(known.path, stamp), known)
+        entry = self._current(Found(str(known.path), stamp), known)
         with self._lock:
-            self._entries[key] = entry
+            self._entries[key] = self._folders[str(known.path)] = entry
         return Listed(entry.alive(), self._tallies.count(entry))
 
     def watch(self) -> None:
@@ -64,9 +66,11 @@ class Index:
 
     def _refreshed(self) -> list[Entry]:
         with self._lock:
-            by_path = {entry.path: entry for entry in self._entries.values()}
-            entries = [self._current(found, by_path.get(found.path)) for found in find_runs(self.root)]
-            self._entries = {entry.key: entry for entry in entries}
+            self._folders = {
+                found.folder: self._current(found, self._folders.get(found.folder)) for found in find_runs(self.root)
+            }
+            self._entries = {entry.key: entry for entry in self._folders.values()}
+            entries = list(self._folders.values())
         if any(self._tallies.known(entry) is None for entry in entries):
             self._changed.set()
         return entries
@@ -83,7 +87,7 @@ class Index:
             self._changed.clear()
             with self._lock:
                 entries = sorted(self._entries.values(), key=lambda entry: entry.started_utc, reverse=True)
-            self._tallies.forget_all_but(entry.path for entry in entries)
+            self._tallies.forget_all_but(entry.key for entry in entries)
             for entry in entries:
                 if self._closed.is_set():
                     return

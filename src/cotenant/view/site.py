@@ -164,7 +164,8 @@ def _plain(listed: Listed) -> dict[str, Any]:
 
 
 def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
-    """The pages over a folder, and the index behind them, read once."""
+    """The pages over a folder, and the index behind them."""
     index = Index(root)
-    index.all()
-    return Site(index, compare), index
+    site = Site(index, compare)
+    site.answer("/", "")  # reads every manifest and compiles the templates, so that the first reader needn't wait
+    return site, index

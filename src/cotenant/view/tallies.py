@@ -43,34 +43,36 @@ class Tallies:
     """What is known of the runs so far. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._trials: dict[Path, dict[int, _Trial]] = {}
+        self._trials: dict[str, dict[int, _Trial]] = {}
+        self._tallies: dict[str, tuple[frozenset[int], Tally]] = {}
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def known(self, entry: Entry) -> Tally | None:
         """The tally if every trial has been read, without reading any."""
-        trials = self._trials.get(entry.path, {})
-        return _tally(trials, entry.trials) if entry.trials <= trials.keys() else None
+        trials, tally = self._tallies.get(entry.key, (frozenset(), Tally()))
+        return tally if trials is entry.trials or trials == entry.trials else None
 
     def count(self, entry: Entry) -> Tally:
         """The tally, after reading those trials that nobody has read."""
         with self._lock:
-            trials = self._trials.get(entry.path, {})
-            fresh = sorted(entry.trials - trials.keys())
-            if fresh:
-                trials = trials | self._read(entry.path, fresh)
-                self._trials[entry.path] = trials  # replaced, not changed: `known` reads without the lock
-        return _tally(trials, entry.trials)
+            trials = self._trials.setdefault(entry.key, {})
+            trials |= self._read(entry.path, sorted(entry.trials - trials.keys()))
+            tally = _tally(trials, entry.trials)
+            self._tallies[entry.key] = entry.trials, tally
+        return tally
 
-    def forget_all_but(self, paths: Iterable[Path]) -> None:
+    def forget_all_but(self, keys: Iterable[str]) -> None:
         """Drop what belongs to runs that are gone."""
         with self._lock:
-            for path in self._trials.keys() - set(paths):
-                del self._trials[path]
+            for key in self._trials.keys() - set(keys):
+                del self._trials[key], self._tallies[key]
 
     def _read(self, run: Path, numbers: Sequence[int]) -> dict[int, _Trial]:
         import duckdb
 
+        if not numbers:
+            return {}
         folder = RunFolder(run, {})
         files = {number: folder.trial_path(number) / "trials.parquet" for number in numbers}
         try:
