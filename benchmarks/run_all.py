@@ -78,7 +78,7 @@ def view(found: dict[str, Any]) -> Iterable[str]:
     """A folder of many runs in a browser."""
     yield (
         f"`view` over {found['runs']:,} runs with {found['trials']:,} trials, asked {found['rounds']} times for each. "
-        f"It is ready {found['ready_s']:.1f} s after its start and knows all verdicts {found['counted_s']:.1f} s after it."
+        f"It is ready {found['ready_s']:.1f} s after its start and knows all verdicts {found['counted_s']:.1f} s after."
     )
     yield ""
     yield "| answer | median, ms | slowest, ms |"

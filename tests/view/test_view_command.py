@@ -5,11 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.errors import RunFolderError
 
 
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
@@ -55,3 +57,28 @@ def test_a_folder_that_is_none_is_a_sentence(tmp_path, capsys, name, sentence, m
 def test_a_port_that_can_not_be_one_is_a_sentence(tmp_path, capsys):
     assert main(["view", str(tmp_path), "--port", "70000"]) == 1
     assert "70000" in capsys.readouterr().err
+
+
+def test_the_end_waits_for_an_answer_that_is_being_made(serve, runs):
+    """A thread that is left behind in the database would abort the process."""
+    site = serve(runs)
+    inside, go_on = threading.Event(), threading.Event()
+    made = []
+
+    def slow(_):
+        inside.set()
+        go_on.wait(10)
+        made.append("answer")
+        raise RunFolderError("no")
+
+    site.server.site._compare = slow
+    keys = "&".join(f"run={site.key(name)}" for name in ("pairs/monday", "pairs/tuesday"))
+    threading.Thread(target=site.ask, args=(f"/compare?{keys}",)).start()
+    assert inside.wait(10)
+    ending = threading.Thread(target=site.server.site.close)
+    ending.start()
+    assert site.ask("/").status == 503
+    assert ending.is_alive()
+    go_on.set()
+    ending.join(10)
+    assert made == ["answer"]

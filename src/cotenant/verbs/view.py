@@ -45,6 +45,7 @@ def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[s
     except KeyboardInterrupt:
         pass  # how a reader says that it is enough
     finally:
+        site.close()
         index.close()
 
 

@@ -34,6 +34,7 @@ class Index:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._closed = threading.Event()
+        self._counting: threading.Thread | None = None
 
     def all(self) -> Sequence[Listed]:
         """Every run, newest first. Only what changed since the last time is read."""
@@ -57,12 +58,15 @@ class Index:
 
     def watch(self) -> None:
         """Start to read verdicts in the background, newest run first, whenever the list has changed."""
-        threading.Thread(target=self._count, name="verdicts", daemon=True).start()
+        self._counting = threading.Thread(target=self._count, name="verdicts", daemon=True)
+        self._counting.start()
 
     def close(self) -> None:
-        """Let the background reading end."""
+        """End the background reading, and wait for it: Python must not end while a thread is in the database."""
         self._closed.set()
         self._changed.set()
+        if self._counting is not None:
+            self._counting.join()
 
     def _refreshed(self) -> list[Entry]:
         with self._lock:

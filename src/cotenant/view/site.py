@@ -1,6 +1,7 @@
 """From an address to an answer. Knows nothing of sockets; a run is only ever found in the list, by its key."""
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -47,6 +48,7 @@ class Site:
 
     def __init__(self, index: Index, compare: Compare) -> None:
         self._index, self._compare, self._reports = index, compare, Reports()
+        self._idle, self._at_work, self._closed = threading.Condition(), 0, False
         self._fixed: Mapping[str, Callable[[Asked], Answer]] = {
             "/": self._list,
             "/rows": self._rows,
@@ -66,6 +68,24 @@ class Site:
 
     def answer(self, path: str, query: str) -> Answer:
         """The answer to a request to read; whatever is wrong with a run is a page that says so."""
+        with self._idle:
+            if self._closed:
+                return _message(HTTPStatus.SERVICE_UNAVAILABLE, "Ended", "This server is about to end.")
+            self._at_work += 1
+        try:
+            return self._answered(path, query)
+        finally:
+            with self._idle:
+                self._at_work -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """Answer nobody any more, and wait for answers that are being made."""
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: self._at_work == 0)
+
+    def _answered(self, path: str, query: str) -> Answer:
         try:
             return self._find(path)(_asked(query))
         except NoSuchPage as problem:
