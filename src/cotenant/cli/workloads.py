@@ -2,7 +2,7 @@
 
 import click
 
-from cotenant.cli.output import as_json, show, show_json
+from cotenant.cli.output import as_json, console, show, show_json
 
 
 @click.command("workloads")
@@ -13,6 +13,7 @@ def command(*, words: str | None, as_json: bool) -> None:
     from cotenant.report.lists import workload_list
     from cotenant.verbs.lists import workloads
 
+    console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
     found = workloads(words)
     if as_json:
         show_json(found)

@@ -1,6 +1,7 @@
 """The lists: studies, devices, workloads."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -9,12 +10,12 @@ from rich.text import Text
 
 from cotenant.report.listing import listing
 from cotenant.report.literal import literal
-from cotenant.report.numbers import count
+from cotenant.report.numbers import NOTHING, count
 
 if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
     from cotenant.study.library import StudyInfo
-    from cotenant.workloads.catalogue import Entry
+    from cotenant.workloads import Described
 
 
 def study_list(studies: "Sequence[StudyInfo]") -> Table:
@@ -44,16 +45,24 @@ def device_list(devices: "Sequence[DeviceInfo]") -> Group:
     return Group(*parts)
 
 
-def workload_list(workloads: "Sequence[Entry]") -> Group:
-    """Name, family, size and a line about each workload; small siblings in one line instead of one each."""
-    small = {entry.mini for entry in workloads if entry.mini is not None}
-    rows = [
-        (entry.name, entry.family, count(entry.params) if entry.params is not None else None, entry.about)
-        for entry in workloads
-        if entry.name not in small
-    ]
-    table = listing(("workload", "family", "parameters", "what it is"), rows)
-    if not small:
-        return Group(table)
-    example = next(entry.mini for entry in workloads if entry.mini is not None)
-    return Group(table, Text(f"\nEvery model has a small sibling for tests and small machines, e.g. {example}."))
+def workload_list(workloads: "Sequence[Described]") -> Group:
+    """Name, family and what one request costs; small siblings of those listed in one line instead of one each."""
+    small = {one.entry.mini for one in workloads if one.entry.mini is not None}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("workload", no_wrap=True)
+    for column in ("params", "FLOP", "bytes", "FLOP/byte", "memory"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for family, members in groupby(workloads, key=lambda one: one.entry.family):
+        table.add_row(Text(literal(family), "bold"))
+        for one in members:
+            if one.entry.name in small:
+                continue
+            cost = one.properties
+            numbers = (cost.params, cost.flops, cost.bytes_moved, cost.intensity, cost.peak_memory_bytes)
+            shown = (NOTHING if number is None else count(number) for number in numbers)
+            table.add_row(f"  {literal(one.entry.name)}", *shown)
+    lines = ["Per request, at the default batch and length in float32; from a dry run, not measured. Memory in bytes."]
+    if small:
+        example = next(one.entry.mini for one in workloads if one.entry.mini is not None)
+        lines.append(f"Every model has a small sibling for tests and small machines, e.g. {example}.")
+    return Group(table, Text("\n" + "\n".join(lines)))

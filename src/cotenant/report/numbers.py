@@ -60,8 +60,8 @@ def size(count: float) -> str:
 
 
 def count(value: float) -> str:
-    """A large number in thousands, millions, billions: `109 M`."""
-    for unit, scale in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+    """A large number with a prefix: `109 M`, `7.25 G`."""
+    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if abs(value) >= scale:
             return f"{figure(value / scale)} {unit}"
-    return f"{value:g}"
+    return f"{value:.3g}"

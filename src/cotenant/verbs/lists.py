@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.devices import DeviceInfo
     from cotenant.study.library import StudyInfo
-    from cotenant.workloads import Entry
+    from cotenant.workloads import Described
 
 
 def studies() -> "tuple[StudyInfo, ...]":
@@ -22,13 +22,20 @@ def devices() -> "tuple[DeviceInfo, ...]":
     return list_devices()
 
 
-def workloads(words: str | None = None) -> "tuple[Entry, ...]":
-    """The catalogue; with ``words``, the entries whose name, family or description hold all of them."""
-    from cotenant.workloads import catalogue
+def workloads(words: str | None = None) -> "tuple[Described, ...]":
+    """The catalogue with what one request of each entry costs at its defaults.
+
+    The costs come from a dry run without weights, remembered after the first time.
+
+    Args:
+        words: Only the entries whose name, family or description hold all of these.
+    """
+    from cotenant.workloads import catalogue, described
 
     wanted = (words or "").lower().split()
-    return tuple(
+    found = [
         entry
         for entry in catalogue()
         if all(word in f"{entry.name} {entry.family} {entry.about}".lower() for word in wanted)
-    )
+    ]
+    return tuple(described(entry) for entry in found)

@@ -1,5 +1,5 @@
 """What runs: models, kernels, pipelines, and yours."""
 
-from cotenant.workloads.catalogue import Entry, catalogue, find
+from cotenant.workloads.catalogue import Described, Entry, catalogue, described, find
 
-__all__ = ["Entry", "catalogue", "find"]
+__all__ = ["Described", "Entry", "catalogue", "described", "find"]

@@ -1,10 +1,10 @@
 """Every name there is: models, kernels and instruments, described without importing torch."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.decoders import DECODERS
@@ -15,7 +15,7 @@ from cotenant.workloads.models.libraries import LIBRARIES, library_entry
 from cotenant.workloads.models.recommender import RECOMMENDERS
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.models.workload import ModelWorkload
-from cotenant.workloads.protocol import Workload
+from cotenant.workloads.protocol import Properties, Workload, WorkloadSpec
 
 
 class Listed(Workload, Protocol):
@@ -45,6 +45,26 @@ class Entry:
     modes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A line of the catalogue, and what one request costs."""
+
+    entry: Entry
+    properties: Properties
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; the operators are left out."""
+        cost = self.properties
+        return asdict(self.entry) | {
+            "params": cost.params,
+            "published_params": self.entry.params,
+            "flops_per_request": cost.flops,
+            "bytes_per_request": cost.bytes_moved,
+            "flops_per_byte": cost.intensity,
+            "peak_memory_bytes": cost.peak_memory_bytes,
+        }
+
+
 def find(name: str) -> Workload:
     """The workload of that name: of the catalogue, or something of the user's (a callable, directory, command...)."""
     known = _workloads()
@@ -69,6 +89,11 @@ def find(name: str) -> Workload:
 def catalogue() -> tuple[Entry, ...]:
     """All workloads that have a name, by family; the user's own ones are not among them."""
     return tuple(_line(workload) for workload in _workloads().values())
+
+
+def described(entry: Entry) -> Described:
+    """With what one request costs at the entry's defaults."""
+    return Described(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
 
 
 def _line(workload: Listed) -> Entry:
