@@ -233,7 +233,7 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
     profiles = gpu.mig.profiles
     hungry = sorted(range(len(tenants)), key=lambda index: -needs.get(tenants[index].name, 0))
     by_size = sorted(profiles, key=lambda name: (-profiles[name].memory_gib, -profiles[name].sms))
-    best: tuple[tuple[int, int], tuple[str, ...]] | None = None
+    best: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
     for cut in combinations_with_replacement(by_size, len(tenants)):
         chosen = [profiles[name] for name in cut]
         fits = all(
@@ -241,7 +241,8 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
         )
         if fits and _can_stand(gpu, chosen):
             sizes = [profile.sms for profile in chosen]
-            score = (min(sizes), sum(sizes))
+            memory = [profile.memory_slices for profile in chosen]
+            score = (min(sizes), min(sizes) - max(sizes), min(memory) - max(memory))
             if best is None or score > best[0]:
                 best = (score, cut)
     if best is None:

@@ -1,0 +1,87 @@
+"""The sharing law against measured data, where that is at hand; and what can be inferred from measured times."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cotenant.devices.simulated.anatomy import Anatomy, Measured, told_apart
+from cotenant.errors import DataError
+from cotenant.validation import gavel, miso, nos, parvagpu
+from cotenant.validation.copies import request_ns
+
+DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+needs_data = pytest.mark.skipif(
+    not (DATA / "sharing").is_dir(), reason="no measured data here: set COTENANT_DATA to the folder that holds it"
+)
+KNOWN = Anatomy(host=(4.0, 0.02), device=(0.9, 0.38), fixed=(0.7, 0.2), sm_bound=(0.8, 0.5))
+
+
+def times_of(anatomy: Anatomy, batches: list[int], parts: list[tuple[float, float]]) -> list[Measured]:
+    found = []
+    for batch in batches:
+        for sm_share, dram_share in parts:
+            trace = anatomy.trace(batch, unit_ns=1e6, sm_share=sm_share, dram_share=dram_share)
+            time = request_ns([trace])[0] / 1e6
+            found.append(Measured(batch=batch, time=time, sm_share=sm_share, dram_share=dram_share))
+    return found
+
+
+def test_times_over_batches_and_slices_tell_host_and_device_apart():
+    slices = [(1 / 7, 1 / 8), (2 / 7, 2 / 8), (3 / 7, 4 / 8), (4 / 7, 4 / 8), (1.0, 1.0)]
+    found = told_apart(times_of(KNOWN, [1, 4, 16, 64, 256], slices))
+    assert found.host_time(1) == pytest.approx(KNOWN.host_time(1), rel=0.1)
+    for batch in (16, 64, 256):
+        assert found.parts(batch)[0] == pytest.approx(KNOWN.parts(batch)[0], rel=0.25)
+        assert sum(found.parts(batch)) == pytest.approx(sum(KNOWN.parts(batch)), rel=0.05)
+
+
+@pytest.mark.parametrize("copies", [2, 3, 5])
+def test_the_closed_form_for_fitting_is_what_the_engine_gives(copies):
+    for batch in (1, 8, 64):
+        trace = KNOWN.trace(batch, unit_ns=1e6)
+        fixed, sm, dram = KNOWN.parts(batch)
+        limits = (KNOWN.host_time(batch), fixed + sm + dram, copies * (sm + dram + 0.25 * fixed))
+        closed = sum(limit**8 for limit in limits) ** (1 / 8)
+        assert np.mean(request_ns([trace] * copies)) / 1e6 == pytest.approx(closed, rel=0.06)
+
+
+@pytest.mark.parametrize("module", [nos, parvagpu, miso, gavel])
+def test_a_folder_without_the_data_is_refused_in_a_sentence(module, tmp_path):
+    with pytest.raises(DataError) as error:
+        module.validate(tmp_path)
+    assert "\n" not in error.value.message
+
+
+@needs_data
+def test_turns_on_the_device_are_within_three_per_cent():
+    turns, side_by_side = nos.validate(DATA)
+    assert turns.measures[0].reached
+    assert side_by_side.measures[0].value < 10
+
+
+@needs_data
+def test_pairs_of_training_jobs_are_within_fifteen_per_cent():
+    [pairs] = gavel.validate(DATA)
+    assert pairs.n_held_out == 633
+    assert pairs.measures[0].reached
+    assert pairs.measures[0].baselines["constant"] == pytest.approx(19.8, abs=0.1)
+
+
+@needs_data
+def test_training_on_slices_is_within_ten_per_cent_with_the_whole_gpu_given():
+    [slices] = miso.validate(DATA)
+    assert slices.measures[0].value < 10  # the target is 8 %
+    assert slices.measures[0].value < 0.6 * slices.measures[0].baselines["min(1, share/u)"]
+
+
+@needs_data
+@pytest.mark.slow
+def test_copies_and_slices_are_within_eight_per_cent():
+    copies, probed, solo_only = parvagpu.validate(DATA)
+    assert copies.measures[0].reached
+    assert probed.measures[0].reached
+    assert solo_only.measures[0].value < 15
+    everything = [abs(row.baselines["(1+(n*u)^4)^(1/4)"] / row.measured - 1) for row in copies.rows]
+    assert np.mean(everything) == pytest.approx(0.154, abs=0.001)
