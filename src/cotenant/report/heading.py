@@ -11,6 +11,8 @@ from cotenant.analyse.summary import Summary
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING
 
+TRUSTED = ("solo", "processes", "mps", "mig", "training")
+"""Classes of simulated figures that a summary of tenants holds."""
 VERDICTS = ("valid", "unstable", "invalid")
 
 
@@ -41,7 +43,17 @@ def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
         "run": str(manifest.get("run", NOTHING)),
         "trials": _trials(str(manifest.get("run")), summary),
         "ended": str(ended),
+        **_trust(manifest),
     }
+
+
+def _trust(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """How far simulated numbers of each class were from real measurements."""
+    simulation = manifest.get("simulation")
+    errors = simulation.get("error_by_class") if isinstance(simulation, Mapping) else None
+    if not isinstance(errors, Mapping):
+        return {}
+    return {f"error, {kind}": "; ".join(str(one) for one in errors[kind]) for kind in TRUSTED if errors.get(kind)}
 
 
 def _trials(run: str, summary: Summary) -> str:
