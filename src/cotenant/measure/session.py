@@ -103,6 +103,7 @@ def _simulation() -> dict[str, Any]:
         "instrument": {"simulated": "nothing was measured, so nothing was disturbed by measuring"},
         "simulation": {
             "error_by_class": errors,
+            "given": "slowdowns were validated with measured solo times given; here solo times are simulated too",
             "intervals": "they show variation with arrivals and host jitter, not how far the model is from a GPU",
             "source": "docs/validation.md",
         },

@@ -20,7 +20,7 @@ MEANINGS = {
     "mig": "each tenant has an instance with SMs, memory and bandwidth of its own",
 }
 
-TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.22e6, yield_ns=1e4)
+TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=1e4)
 """The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
 fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption is an estimate."""
 

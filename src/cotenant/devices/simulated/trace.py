@@ -7,7 +7,7 @@ import numpy as np
 from cotenant.devices.simulated.cost import Costs
 from cotenant.devices.simulated.kernels import Floats, Ints, Kernels
 
-FIXED_HOLDS = 0.25
+FIXED_HOLDS = 0.35
 """Share of its SMs that a kernel holds while it starts, fills and drains. Fitted on N processes under MPS of four
 models (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 
