@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script, not part of a package
-"""Write the reference pages from the code, so that they can't say anything else than the code does.
+"""Write the reference pages from the code, and results of experiments into the concepts, so that they stay true.
 
 `make docs` writes them; a test fails if what is on disk differs.
 """
@@ -7,14 +7,20 @@
 import ast
 import inspect
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import click
 
 REFERENCE = Path(__file__).parent / "reference"
+EXPERIMENTS = Path(__file__).parent / "experiments"
+RULES = Path(__file__).parent / "concepts" / "measuring.md"
+SLOT = re.compile(r"(<!-- experiment: (\w+) -->\n).*?(<!-- end of experiment -->)", flags=re.DOTALL)
 NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make docs`. -->\n\n"
 
 
@@ -201,12 +207,32 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 
 
+def experiment(name: str) -> str:
+    """What an experiment is about, its table, and where it is. It is a simulation from a seed: the same every time."""
+    spec = spec_from_file_location(name, EXPERIMENTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    title, _, words = inspect.cleandoc(module.__doc__ or "").partition("\n\n")
+    table = _table(module.HEAD, module.rows())
+    lead = textwrap.fill(f"**{title}** {' '.join(words.split())}", 120)
+    return f"{lead}\n\n{table}\n([the script](../experiments/{name}.py))\n"
+
+
+def with_experiments(page: str) -> str:
+    """A page with the results of its experiments filled in anew."""
+    return SLOT.sub(lambda slot: slot[1] + experiment(slot[2]) + slot[3], page)
+
+
 def main() -> None:
     """Write every page."""
     REFERENCE.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (REFERENCE / name).write_text(NOTE + page(), encoding="utf-8")
         print(f"docs/reference/{name}", file=sys.stderr)  # noqa: T201 - a script that says what it wrote
+    RULES.write_text(with_experiments(RULES.read_text(encoding="utf-8")), encoding="utf-8")
+    print("docs/concepts/measuring.md", file=sys.stderr)  # noqa: T201 - the same
 
 
 if __name__ == "__main__":
