@@ -1,7 +1,6 @@
 """What a request costs is known before it runs, and agrees with torch's counter and with the literature."""
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -149,20 +148,16 @@ def test_a_broken_cache_file_is_computed_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.quiet
 def test_seven_billion_parameters_are_described_in_seconds_and_without_their_memory():
+    """In a new process, imports and all, in the mode that takes longest."""
     code = (
         "from cotenant.workloads import find; from cotenant.workloads.protocol import WorkloadSpec\n"
-        "for mode in ('forward', 'generate'):\n"
-        "    p = find('mistral-7b').properties(WorkloadSpec(name='mistral-7b', mode=mode))\n"
-        "    assert p.params == 7_248_023_552 and p.peak_memory_bytes > 28e9 and p.operators\n"
+        "p = find('mistral-7b').properties(WorkloadSpec(name='mistral-7b', mode='generate'))\n"
+        "assert p.params == 7_248_023_552 and p.peak_memory_bytes > 28e9 and p.operators\n"
         "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    wall = time.monotonic() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    # On a machine that does other things, too, the processor's time is what the description took.
-    assert min(wall, processor) < 15
+    assert time.monotonic() - start < 15
     assert int(done.stdout) < 2**30

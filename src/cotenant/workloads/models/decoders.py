@@ -20,9 +20,9 @@ DEEPSEEK_V2 = _causal("DeepseekV2", "deepseek_v2")
 
 _TIED = "language head tied to the token embeddings, counted once"
 _UNTIED = "with its own language head"
-_MINI_GPT2 = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, "vocab_size": 4096}
+_MINI_GPT2 = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, "vocab_size": 2048}
 _MINI_LLAMA = {
-    "vocab_size": 4096,
+    "vocab_size": 2048,
     "hidden_size": 128,
     "intermediate_size": 448,
     "num_hidden_layers": 4,
@@ -100,7 +100,7 @@ DECODERS: tuple[ModelEntry, ...] = (
     _gpt2("gpt2", 768, 12, 12, params=124_439_808, hub_id="openai-community/gpt2", mini_layers=4),
     _gpt2("gpt2-medium", 1024, 24, 16, params=354_823_168, hub_id="openai-community/gpt2-medium", mini_layers=5),
     _gpt2("gpt2-large", 1280, 36, 20, params=774_030_080, hub_id="openai-community/gpt2-large", mini_layers=6),
-    _gpt2("gpt2-xl", 1600, 48, 25, params=1_557_611_200, hub_id="openai-community/gpt2-xl", mini_layers=8),
+    _gpt2("gpt2-xl", 1600, 48, 25, params=1_557_611_200, hub_id="openai-community/gpt2-xl", mini_layers=7),
     _gpt2("distilgpt2", 768, 6, 12, params=81_912_576, hub_id="distilbert/distilgpt2", mini_layers=2),
     _modern(
         "llama-3.2-1b",
@@ -117,7 +117,7 @@ DECODERS: tuple[ModelEntry, ...] = (
         "llama-3.2-3b",
         LLAMA,
         {**_LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "head_dim": 128},
-        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 6},
+        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
         params=3_212_749_824,
         counted=_TIED,
         hub_id="meta-llama/Llama-3.2-3B",
@@ -139,7 +139,7 @@ DECODERS: tuple[ModelEntry, ...] = (
             "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
             "sliding_window": None,
         },
-        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 6},
+        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
         params=7_248_023_552,
         counted=_UNTIED,
         hub_id="mistralai/Mistral-7B-v0.3",
@@ -195,7 +195,7 @@ DECODERS: tuple[ModelEntry, ...] = (
             "rms_norm_eps": 1e-6,
         },
         {
-            "vocab_size": 4096,
+            "vocab_size": 2048,
             "hidden_size": 128,
             "intermediate_size": 512,
             "moe_intermediate_size": 96,

@@ -69,7 +69,9 @@ def parameters_on_meta() -> Iterator[None]:
         # Tenants may be threads of one process: another one's modules are none of our business.
         if parameter is None or parameter.is_meta or threading.get_ident() != builder:
             return None
-        return nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+        on_meta = nn.Parameter(parameter.to("meta"), requires_grad=parameter.requires_grad)
+        on_meta._is_hf_initialized = True  # type: ignore[attr-defined]  # noqa: SLF001  spares transformers' initialising
+        return on_meta
 
     handle = register_module_parameter_registration_hook(to_meta)
     try:
