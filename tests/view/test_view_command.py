@@ -1,5 +1,6 @@
 """`cotenant view` as a user starts and ends it."""
 
+import json
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
+from cotenant.view.server import Server
 
 
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
@@ -32,6 +34,15 @@ def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
     assert out == ""
     assert "Ctrl-C ends it" in err
     assert "Traceback" not in err
+
+
+def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    monkeypatch.setattr(Server, "serve_forever", lambda _: None)
+    assert main(["view", str(runs), "--port", "0", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["url"].startswith("http://127.0.0.1:")
+    assert said["directory"] == str(runs.resolve())
 
 
 def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import console
+from cotenant.cli.output import as_json, console, show_json
 
 EPILOG = """\b
 Examples:  cotenant view
@@ -20,14 +20,19 @@ BEHIND = 10
 @click.argument("directory", metavar="[DIR]", default="runs", type=click.Path(path_type=Path))
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8765, show_default=True,
               help="Where to listen on 127.0.0.1; 0 takes a free port.")  # fmt: skip
-def command(*, directory: Path, port: int) -> None:
+@as_json
+def command(*, directory: Path, port: int, as_json: bool) -> None:
     """Show the runs in DIR (default: runs) in a browser: list, filter, compare, reports, live progress."""
     import os
 
     from cotenant.verbs.view import view
 
     def ready(url: str) -> None:
-        click.echo(url)  # as data, for a script that waits for it
+        # The address is data, for a script that waits for it.
+        if as_json:
+            show_json({"url": url, "directory": directory.resolve()})
+        else:
+            click.echo(url)
         console(talk=True).print(f"Open it in a browser: the runs in {directory}. Ctrl-C ends it.", soft_wrap=True)
 
     os.nice(BEHIND)  # a run that is measured on this machine goes first

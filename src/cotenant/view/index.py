@@ -40,7 +40,7 @@ class Index:
         """Every run, newest first. Only what changed since the last time is read."""
         entries = [entry.alive() for entry in self._refreshed()]
         entries.sort(key=lambda entry: (entry.started_utc, entry.name), reverse=True)
-        return [Listed(entry, self._tallies.known(entry)) for entry in entries]
+        return [Listed(entry, self._known(entry)) for entry in entries]
 
     def find(self, key: str) -> Listed | None:
         """The run that a key stands for, as it is now, with its verdicts counted; None if there is no such run."""
@@ -85,6 +85,10 @@ class Index:
         if known is not None and known.stamp == found.stamp and not fresh:
             return known
         return read_entry(found, self.root)
+
+    def _known(self, entry: Entry) -> Tally | None:
+        """A run in progress has a new trial every few seconds: reading it takes less than asking again would."""
+        return self._tallies.count(entry) if entry.state == "running" else self._tallies.known(entry)
 
     def _count(self) -> None:
         while self._changed.wait() and not self._closed.is_set():
