@@ -8,15 +8,16 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 NAMES = ("bert-base", "bert-large", "gpt2", "gpt2-medium", "resnet50", "vit-b-16", "llama-3.2-1b-mini")
 REPEATS = 3
 
 
-def main() -> None:
-    """Print one line per model."""
-    print(f"{'model':20} {'ours s':>8} {'theirs s':>9} {'time':>6} {'ours MiB':>9} {'theirs MiB':>10} {'memory':>7}")
-    for name in sys.argv[1:] or NAMES:
+def measure() -> dict[str, Any]:
+    """One row per model: medians of both sides, and their ratios."""
+    rows = []
+    for name in NAMES:
         runs: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
         for _ in range(REPEATS):  # interleaved, so that a busy machine is unfair to both
             for side, results in runs.items():
@@ -24,11 +25,15 @@ def main() -> None:
                 results.append(json.loads(done.stdout))
         seconds = {side: statistics.median(run["seconds"] for run in results) for side, results in runs.items()}
         memory = {side: statistics.median(run["mib"] for run in results) for side, results in runs.items()}
-        print(
-            f"{name:20} {seconds['ours']:8.2f} {seconds['theirs']:9.2f} {seconds['ours'] / seconds['theirs']:6.2f} "
-            f"{memory['ours']:9.0f} {memory['theirs']:10.0f} {memory['ours'] / memory['theirs']:7.2f}",
-            flush=True,
+        rows.append(
+            {
+                "model": name,
+                "seconds": seconds,
+                "time_ratio": seconds["ours"] / seconds["theirs"],
+                "memory_ratio": memory["ours"] / memory["theirs"],
+            }
         )
+    return {"rows": rows, "repeats": REPEATS}
 
 
 def build_one(side: str, name: str) -> None:
@@ -65,4 +70,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         build_one(*sys.argv[2:4])
     else:
-        main()
+        print(json.dumps(measure(), indent=2))

@@ -66,6 +66,41 @@ def analysis(found: dict[str, Any]) -> Iterable[str]:
     yield f"Time per request at the largest size over that at the smallest: {found['cost_per_request_ratio']:.2f}."
 
 
+def building(found: dict[str, Any]) -> Iterable[str]:
+    """Against transformers' own construction."""
+    yield f"Building a model with random weights, against `from_config`; medians of {found['repeats']}, in turns."
+    yield ""
+    yield "| model | cotenant, s | from_config, s | time ratio | memory ratio |"
+    yield "|---|---|---|---|---|"
+    for row in found["rows"]:
+        ours, theirs = row["seconds"]["ours"], row["seconds"]["theirs"]
+        ratios = f"{row['time_ratio']:.2f} | {row['memory_ratio']:.2f}"
+        yield f"| {row['model']} | {ours:.2f} | {theirs:.2f} | {ratios} |"
+
+
+def report(found: dict[str, Any]) -> Iterable[str]:
+    """A page of a long run."""
+    yield (
+        f"`report` of {found['requests']:,} requests: {found['seconds']:.1f} s, {found['peak_mib']:.0f} MiB, "
+        f"a page of {found['page_mb']:.2f} MB."
+    )
+
+
+def simulation(found: dict[str, Any]) -> Iterable[str]:
+    """The engine."""
+    rates = found["completions_per_cpu_s"]
+    slowest, fastest = min(rates, key=rates.get), max(rates, key=rates.get)
+    yield (
+        f"Kernel completions per second of one core: {rates[slowest] / 1e6:.1f} million ({slowest}) to "
+        f"{rates[fastest] / 1e6:.1f} million ({fastest})."
+    )
+    lengths, peaks = found["seconds_by_simulated_seconds"], found["peak_bytes_by_simulated_seconds"]
+    yield (
+        f"Ten times the simulated time costs {lengths['500'] / lengths['50']:.1f}x the CPU time and "
+        f"{peaks['50'] / peaks['5']:.2f}x the memory; the first call takes {found['first_call_s']} s."
+    )
+
+
 def start_up(found: dict[str, Any]) -> Iterable[str]:
     """The command line."""
     yield (
@@ -94,6 +129,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Time to answer", "time_to_answer", time_to_answer),
     ("Analysis", "analysis", analysis),
     ("Viewing many runs", "view", view),
+    ("Building workloads", "building", building),
+    ("Reporting", "report", report),
+    ("Simulating", "simulation", simulation),
     ("Start-up", "start_up", start_up),
 )
 

@@ -5,9 +5,9 @@ one thread.
 """
 
 import json
-import sys
 import time
 import tracemalloc
+from typing import Any
 
 from cotenant.devices.simulated.sharing import TURNS
 from cotenant.devices.simulated.simulate import Outcome, Player, simulate
@@ -19,12 +19,12 @@ STARVED = plain_trace(kernels=200, device_ns=2e6, occupancy=0.8, dram=0.5, host_
 """Waits for its host before every kernel."""
 
 
-def main() -> None:
+def measure() -> dict[str, Any]:
     """Compile, then measure."""
     begin = time.perf_counter()
     _run([BUSY], 0.01)
     first_call_s = time.perf_counter() - begin
-    report = {
+    return {
         "first_call_s": round(first_call_s, 2),
         "completions_per_cpu_s": {
             f"{name}, {count} tenants, {how}": round(_rate([trace] * count, turns=how == "in turns"))
@@ -35,8 +35,6 @@ def main() -> None:
         "seconds_by_simulated_seconds": _lengths(),
         "peak_bytes_by_simulated_seconds": {str(length): _peak(length) for length in (5, 50)},
     }
-    json.dump(report, sys.stdout, indent=1)
-    print()
 
 
 def _run(traces: list[Trace], seconds: float, *, turns: bool = False, shared_host: bool = False) -> Outcome:
@@ -79,4 +77,4 @@ def _peak(length: int) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measure(), indent=2))
