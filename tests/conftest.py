@@ -1,0 +1,39 @@
+"""What all tests share: those that measure real time get a fair chance on a machine that is not only theirs."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+ATTEMPTS = 3
+FOREIGN_SHARE = 0.05
+
+
+def _machine_busy_s():
+    """CPU seconds that anybody used on this machine, or that the hypervisor took away."""
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Repeat a failing `quiet` test; if others kept the machine busy all along, its answer means nothing: skip."""
+    if pyfuncitem.get_closest_marker("quiet") is None:
+        return None
+    wanted = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    disturbed = True
+    for attempt in range(ATTEMPTS):
+        begin, busy, own = time.monotonic(), _machine_busy_s(), sum(os.times()[:4])
+        try:
+            pyfuncitem.obj(**wanted)
+        except AssertionError:
+            foreign = (_machine_busy_s() - busy) - (sum(os.times()[:4]) - own)
+            disturbed &= foreign > FOREIGN_SHARE * (time.monotonic() - begin) * (os.cpu_count() or 1)
+            if attempt == ATTEMPTS - 1:
+                if disturbed:
+                    pytest.skip("something else kept this machine busy each time")
+                raise
+        else:
+            return True
+    return None
