@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-NAMES = ("bert-base", "bert-large", "gpt2", "gpt2-medium", "resnet50", "vit-b-16", "llama-3.2-1b-mini")
+NAMES = ("bert-base", "gpt2", "resnet50", "vit-b-16")
 REPEATS = 3
 
 

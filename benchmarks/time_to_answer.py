@@ -37,7 +37,7 @@ def ours(out: Path) -> dict[str, Any]:
             "window": "500ms",
             "lead": "150ms",
             "until": {"interval": f"{TARGET:.0%}"},
-            "budget": "10min",
+            "budget": "1min",
             "blocks": {"min": 3, "max": 40},
         }
     )
