@@ -68,6 +68,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
+        Column(
+            "member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (a GPU's UUID)"
+        ),
         Column("threads", "INTEGER", "CPU threads per operator"),
         Column("params", "BIGINT", "parameters of the model"),
         Column("flops_per_request", "DOUBLE", "floating point operations, from a dry run of the model"),
@@ -170,4 +173,6 @@ class TenantObservation:
     slo_quantile: float | None = None
     slo_met: int | None = None
     """Requests within the objective, of ``n + unfinished``."""
+    member: str | None = None
+    """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None

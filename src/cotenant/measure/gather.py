@@ -184,6 +184,7 @@ def tenant_row(outcome: SeatOutcome, facts: TenantFacts) -> Mapping[str, Any]:
         "slo_quantile": tenant.slo.quantile if tenant.slo else None,
         "priority": tenant.priority,
         "share": None if tenant.share is None else str(tenant.share),
+        "member": tenant.member,
         "threads": tenant.threads,
         "params": outcome.properties.params,
         "flops_per_request": outcome.properties.flops,

@@ -1,0 +1,1 @@
+"""How large a batch fits, and how large a batch pays."""

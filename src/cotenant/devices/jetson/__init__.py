@@ -1,0 +1,1 @@
+"""Jetson boards: rails, clocks and zones, read from the file system."""

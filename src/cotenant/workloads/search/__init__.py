@@ -1,0 +1,1 @@
+"""The feature-search pipeline as a workload: data, candidates, features, scores."""
