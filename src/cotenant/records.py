@@ -69,7 +69,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
         Column(
-            "member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (a GPU's UUID)"
+            "member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"
         ),
         Column("threads", "INTEGER", "CPU threads per operator"),
         Column("params", "BIGINT", "parameters of the model"),
