@@ -1,15 +1,14 @@
 """Largest batches of twelve vision models on a card of 24 GB, as powers of two."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.memory import FRAGMENTATION, MaxBatch, max_batch
 from cotenant.validation.measures import figure
 from cotenant.validation.result import Result, Row, Target
+from cotenant.workloads import find
 from cotenant.workloads.models.vision import VISION
-from cotenant.workloads.properties import remembered
-from cotenant.workloads.protocol import Properties, WorkloadSpec
+from cotenant.workloads.protocol import WorkloadSpec
 
 _IMAGE = 224
 _PHYSICAL = {
@@ -77,17 +76,8 @@ def validate(data: Path) -> tuple[Result, ...]:
 
 
 def _largest(model: str) -> MaxBatch:
-    entry = replace(next(entry for entry in VISION if entry.name == model), image=_IMAGE)
-
-    def described(spec: WorkloadSpec) -> Properties:
-        def describe() -> Properties:
-            from cotenant.workloads.models.describing import describe
-
-            return describe(entry, spec)
-
-        return remembered(spec, {**entry.config, "described_image": _IMAGE}, describe)
-
-    return max_batch(WorkloadSpec(name=model, dtype="float32"), find_gpu("rtx-a5000"), described)
+    spec = WorkloadSpec(name=model, dtype="float32", params={"image": _IMAGE})
+    return max_batch(spec, find_gpu("rtx-a5000"), find(model).properties)
 
 
 def _guess(model: str, memory_bytes: int) -> float:

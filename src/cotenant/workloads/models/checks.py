@@ -13,10 +13,11 @@ LENGTHS = ("fixed", "sampled")
 OPTIONS: dict[Family, tuple[str, ...]] = {
     "encoder": ("lengths",),
     "decoder": ("lengths",),
-    "vision": (),
+    "vision": ("image",),
     "recommender": ("rows", "skew", "lookups"),
 }
 """What `params` may hold, by family."""
+SMALLEST_IMAGE, LARGEST_IMAGE = 32, 2048
 
 
 def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
@@ -101,6 +102,8 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
             )
     if entry.family == "recommender":
         _check_access(entry, spec)
+    if entry.family == "vision":
+        _check_image(entry, spec)
     lengths = spec.params.get("lengths", "fixed")
     if lengths not in LENGTHS:
         raise WorkloadError(
@@ -110,6 +113,20 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
         raise WorkloadError(
             f"{entry.name}: mode decode keeps one context length, so `lengths: sampled` has no meaning",
             hint="set `seq` to the context length",
+        )
+
+
+def _check_image(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    side = spec.params.get("image", entry.image or 224)
+    if not isinstance(side, int) or isinstance(side, bool) or not SMALLEST_IMAGE <= side <= LARGEST_IMAGE:
+        raise WorkloadError(
+            f"{entry.name}: `image` is a side of {SMALLEST_IMAGE} to {LARGEST_IMAGE} pixels, not {side!r}",
+            hint=f"e.g. `image: {entry.image or 224}`",
+        )
+    if "image" in spec.params and (entry.folder is not None or spec.weights is not None):
+        raise WorkloadError(
+            f"{entry.name}: weights belong to one size of images, so `image` can't be chosen beside them",
+            hint="leave `image` out",
         )
 
 

@@ -31,7 +31,7 @@ class ModelWorkload:
 
             return describe(entry, spec)
 
-        return remembered(spec, entry.config, describe)
+        return remembered(spec, {**entry.config, "described_image": entry.image}, describe)
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """The model on the place, ready to serve."""
@@ -43,8 +43,13 @@ class ModelWorkload:
         return build_model(self._sized(spec), spec, place)
 
     def _sized(self, spec: WorkloadSpec) -> ModelEntry:
-        """The entry with the tables that the spec asks for."""
-        if "rows" not in spec.params:
-            return self.entry
-        tables = (spec.params["rows"],) * len(self.entry.config["tables"])
-        return replace(self.entry, config={**self.entry.config, "tables": tables})
+        """The entry with the tables or the images that the spec asks for."""
+        if "rows" in spec.params:
+            tables = (spec.params["rows"],) * len(self.entry.config["tables"])
+            return replace(self.entry, config={**self.entry.config, "tables": tables})
+        if "image" in spec.params:
+            side = int(spec.params["image"])
+            # Models with positions have as many as the image has patches: their configuration has to know.
+            known = {"image_size": side} if "image_size" in self.entry.config else {}
+            return replace(self.entry, image=side, config={**self.entry.config, **known})
+        return self.entry
