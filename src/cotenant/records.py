@@ -39,7 +39,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("order", "INTEGER", "position in which the block's trials were carried out"),
         Column("session", "INTEGER", "0 for the first start of the run, one more for each resume"),
         Column("mix", "VARCHAR", "the tenants that were on at the same time"),
-        Column("solo", "BOOLEAN", "one tenant, alone on the whole device"),
+        Column("solo", "BOOLEAN", "one tenant, alone on the whole device; of a group, on its member"),
         Column("device", "VARCHAR", "where"),
         Column("simulated", "BOOLEAN", "true if a model computed it and nothing was measured"),
         Column("sharing", "VARCHAR", "how the device was shared; `alone` for solo trials"),
@@ -176,3 +176,8 @@ class TenantObservation:
     member: str | None = None
     """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None
+
+    @property
+    def role(self) -> str:
+        """Its name within the mix, the same on every member of a group: `bert#2` of `bert#2@17`."""
+        return self.tenant if self.member is None else self.tenant.rpartition("@")[0] or self.tenant

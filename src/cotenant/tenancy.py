@@ -10,6 +10,8 @@ from cotenant.workloads.protocol import WorkloadSpec
 
 ALONE = "alone"
 """The sharing of solo trials: one tenant has the whole device."""
+APART = "apart"
+"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
 
 
 class Frozen(BaseModel):
@@ -79,7 +81,7 @@ class Trial(Frozen):
 
     @property
     def solo(self) -> bool:
-        """One tenant, alone on the whole device: the baseline of the block."""
+        """One tenant, alone on the whole device (of a group: on its member): the baseline of the block."""
         return self.sharing.mode == ALONE
 
 
