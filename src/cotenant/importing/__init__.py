@@ -1,1 +1,6 @@
-"""Other tools' files as records: profiles, sensor logs, tables of measurements. One reader per format."""
+"""What other tools have measured, read into columns of ours: one reader per format, all or nothing by default."""
+
+from cotenant.importing.formats import FORMATS, detect, read
+from cotenant.importing.result import Imported, Series, Skipped
+
+__all__ = ["FORMATS", "Imported", "Series", "Skipped", "detect", "read"]

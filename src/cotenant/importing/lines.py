@@ -1,0 +1,194 @@
+"""Large text files, line by line, through DuckDB: cells become columns of numbers without a Python object each.
+
+Every line of the file is a row here, whatever it holds, so that a row's position is its line number.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.errors import DataError
+from cotenant.importing.problems import Problems
+from cotenant.importing.result import Skipped
+from cotenant.records import Columns
+from cotenant.store import parquet
+
+MEMORY_LIMIT = "512MiB"
+BLANK, WRONG_LENGTH, FIRST_CELL = 1, 2, 10
+"""Codes of lines: an empty one is no problem, one with another number of cells is; cells count from the last."""
+
+_TIMES = "['%Y/%m/%d %H:%M:%S.%g', '%Y/%m/%d %H:%M:%S', '%m-%d-%Y %H:%M:%S', '%Y-%m-%d %H:%M:%S.%g']"
+_NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error]', '[gpu requires reset]', 'null')"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of each line: where it is and what it has to be."""
+
+    name: str
+    """The column that it becomes."""
+    label: str
+    """What the file calls it."""
+    sql: str
+    """An expression over `parts`, the list of the line's cells."""
+    kind: Literal["number", "text", "time"]
+    required: bool = True
+    """False: it may say that there is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The usable lines of a file, in columns."""
+
+    columns: Columns
+    absent: Mapping[str, int]
+    """How often each optional number said that there is nothing."""
+    skipped: tuple[Skipped, ...]
+
+
+def head(path: Path, lines: int) -> list[str]:
+    """The first lines of a file. Raises DataError if it can't be read or is no text."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(1 << 16)
+    except OSError as error:
+        raise DataError(
+            f"{path} can't be read: {(error.strerror or str(error)).lower()}.", hint="check the path"
+        ) from None
+    return start.decode("utf-8-sig", errors="replace").splitlines()[:lines]
+
+
+def read_lines(
+    path: Path,
+    *,
+    split: str,
+    width: int | None,
+    cells: Sequence[Cell],
+    ignore: str = "false",
+    first_line: int = 1,
+    skip_bad: bool,
+) -> Table:
+    """Read the lines of a file from ``first_line`` on.
+
+    Args:
+        path: The file.
+        split: SQL that makes a list of cells of `line`.
+        width: How many cells a line has to have; None: any number.
+        cells: What to take of each line.
+        ignore: SQL over `line`, true for lines that are no data (headers).
+        first_line: Where data begins, counted from 1.
+        skip_bad: Leave bad lines out and count them. A last line that was cut short is always left out.
+
+    Raises:
+        DataError: Some lines can't be used; the message says what, where and how many.
+    """
+    fetched = _fetch(path, _question(split, width, cells, ignore), first_line, tolerant=skip_bad)
+    codes = np.asarray(fetched.pop("code"), np.int8)
+    problems, cut = Problems(), Problems()
+    if codes.size and codes[-1] > BLANK and not _ends_with_newline(path):
+        cut.add("the last line was cut short", [first_line + codes.size - 1])
+        codes[-1] = BLANK
+    words = {WRONG_LENGTH: f"not {width} cells"}
+    words |= {FIRST_CELL + number: _complaint(cell) for number, cell in enumerate(cells)}
+    for number, cell in enumerate(cells):
+        if cell.kind == "number":  # `inf` and `nan` are numbers to SQL, and no readings to us
+            values = np.ma.getdata(fetched[cell.name])
+            unreal = np.isinf(values) | (np.isnan(values) if cell.required else False)
+            codes[(codes == 0) & unreal] = FIRST_CELL + number
+    problems.add_codes(codes, words, first_line)
+    skipped = problems.settle(path, skip_bad=skip_bad) + cut.settle(path, skip_bad=True)
+    good = codes == 0
+    absent = {}
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for cell in cells:
+        values = _plain(fetched.pop(cell.name), cell.kind)
+        columns[cell.name] = values if good.all() else values[good]
+        if cell.kind == "number":
+            absent[cell.name] = int(np.isnan(columns[cell.name]).sum())
+    return Table(columns, absent, skipped)
+
+
+def text_cell(position: int) -> str:
+    """SQL of a cell without blanks and quotes around it; positions count from 1."""
+    return f"trim(parts[{position}], ' \"')"
+
+
+def _complaint(cell: Cell) -> str:
+    what = {"number": "no number", "text": "empty", "time": "no time"}[cell.kind]
+    return f"{cell.label} is {what}"
+
+
+def _question(split: str, width: int | None, cells: Sequence[Cell], ignore: str) -> str:
+    """Step by step, so that nothing is worked out twice: line, its parts, cells as text, values, what is wrong."""
+    numbered = list(enumerate(cells))
+    texts = ", ".join(f"{cell.sql} AS c{n}" for n, cell in numbered)
+    values = ", ".join(f"{_value(cell, f'c{n}')} AS v{n}" for n, cell in numbered)
+    named = ", ".join(f"v{n} AS {parquet.quoted(cell.name)}" for n, cell in numbered)
+    wrong = " ".join(f"WHEN {_is_bad(cell, n)} THEN {FIRST_CELL + n}" for n, cell in numbered if _can_be_bad(cell))
+    length = "" if width is None else f"WHEN len(parts) <> {width} THEN {WRONG_LENGTH}"
+    shape = f"CASE WHEN line IS NULL OR trim(line) = '' OR ({ignore}) THEN {BLANK} {length} ELSE 0 END"
+    file = (
+        "read_csv(?, columns={'line': 'VARCHAR'}, delim=E'\\x01', quote='', escape='', comment='', header=false, "
+        "auto_detect=false, strict_mode=false, max_line_size=1000000, encoding={encoding}, skip={skipped})"
+    )
+    return f"""
+        SELECT CAST(CASE WHEN shape > 0 THEN shape {wrong} ELSE 0 END AS TINYINT) AS code, {named}
+        FROM (SELECT *, {values} FROM (SELECT {shape} AS shape, {texts}
+        FROM (SELECT line, {split} AS parts FROM {file})))"""  # noqa: S608 - made of our own pieces and of quoted names
+
+
+def _can_be_bad(cell: Cell) -> bool:
+    return cell.required or cell.kind != "text"
+
+
+def _is_bad(cell: Cell, number: int) -> str:
+    if cell.kind == "text":
+        return f"c{number} = ''"
+    absent = "" if cell.required else f" AND lower(c{number}) NOT IN {_NOT_THERE}"
+    return f"v{number} IS NULL{absent}"
+
+
+def _value(cell: Cell, text: str) -> str:
+    if cell.kind == "text":
+        return text
+    if cell.kind == "time":
+        return f"epoch_ns(try_strptime({text}, {_TIMES}))"
+    return f"TRY_CAST({text} AS DOUBLE)"
+
+
+def _fetch(path: Path, question: str, first_line: int, *, tolerant: bool) -> dict[str, npt.NDArray[Any]]:
+    import duckdb
+
+    def ask(encoding: str) -> dict[str, npt.NDArray[Any]]:
+        with parquet.memory(memory_limit=MEMORY_LIMIT) as con:
+            filled = question.replace("{encoding}", parquet.text(encoding)).replace("{skipped}", str(first_line - 1))
+            found: dict[str, npt.NDArray[Any]] = con.execute(filled, [str(path)]).fetchnumpy()
+            return found
+
+    try:
+        return ask("utf-8")
+    except duckdb.Error as error:
+        if tolerant and "utf-8" in str(error):
+            return ask("latin-1")  # every byte is a letter there: the line then fails for what it holds
+        first = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
+        raise DataError(
+            f"{path} can't be read as text: {first}.", hint="check that it is the file that the tool wrote"
+        ) from None
+
+
+def _plain(column: npt.NDArray[Any], kind: str) -> npt.NDArray[Any]:
+    """DuckDB masks NULLs; ours are NaN and None."""
+    if isinstance(column, np.ma.MaskedArray):
+        fill: Any = {"number": np.nan, "time": -1, "text": None}[kind]
+        column = column.filled(fill)
+    return column.astype(np.float64, copy=False) if kind == "number" else column
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) in b"\r\n"

@@ -1,0 +1,106 @@
+"""`nvidia-smi --query-gpu=... --format=csv`: units in the header or in the cells, `[N/A]` where there is nothing."""
+
+import re
+from pathlib import Path
+
+from cotenant.errors import DataError
+from cotenant.importing import lines
+from cotenant.importing.lines import Cell, text_cell
+from cotenant.importing.problems import nothing_in
+from cotenant.importing.result import Imported
+from cotenant.importing.series import by_device
+
+_SENSORS = {
+    "power.draw": ("power_w", "W"),
+    "power.draw.instant": ("power_instant_w", "W"),
+    "power.draw.average": ("power_average_w", "W"),
+    "power.limit": ("power_limit_w", "W"),
+    "enforced.power.limit": ("power_limit_w", "W"),
+    "clocks.current.sm": ("sm_clock_mhz", "MHz"),
+    "clocks.sm": ("sm_clock_mhz", "MHz"),
+    "clocks.current.graphics": ("graphics_clock_mhz", "MHz"),
+    "clocks.gr": ("graphics_clock_mhz", "MHz"),
+    "clocks.current.memory": ("memory_clock_mhz", "MHz"),
+    "clocks.mem": ("memory_clock_mhz", "MHz"),
+    "temperature.gpu": ("temperature_c", "°C"),
+    "temperature.memory": ("memory_temperature_c", "°C"),
+    "utilization.gpu": ("gpu_busy", "%"),
+    "utilization.memory": ("memory_busy", "%"),
+    "memory.used": ("memory_used_mib", "MiB"),
+    "memory.total": ("memory_total_mib", "MiB"),
+    "fan.speed": ("fan", "%"),
+}
+"""Its names, our names, and the unit that the values must have."""
+_DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
+"""What tells GPUs apart, the lasting first."""
+_UNITS = {"w": "W", "mhz": "MHz", "%": "%", "mib": "MiB", "c": "°C"}
+
+
+def is_header(header: list[str]) -> bool:
+    """Whether these are fields of nvidia-smi."""
+    return sum(_field(name)[0] in _SENSORS for name in header) >= 1 and any("." in name for name in header)
+
+
+def read_header(path: Path) -> list[str]:
+    """The fields, as they stand in the first line."""
+    first = lines.head(path, 1)
+    return [name.strip() for name in first[0].split(",")] if first else []
+
+
+def read(path: Path, *, skip_bad: bool) -> Imported:
+    """Every reading in the file. Raises DataError."""
+    header = read_header(path)
+    fields = [_field(name) for name in header]
+    names = [name for name, _ in fields]
+    if "timestamp" not in names:
+        raise DataError(
+            f"{path} has no column 'timestamp' in line 1, so nothing says when its values were read.",
+            hint="query it too: nvidia-smi --query-gpu=timestamp,uuid,power.draw,clocks.sm,temperature.gpu "
+            "--format=csv -lms 100",
+        )
+    wanted = {name: position for position, name in enumerate(names) if name in _SENSORS}
+    if not wanted:
+        raise nothing_in(path, f"sensor that is known here ({', '.join(_SENSORS)})")
+    for name, position in wanted.items():
+        _check_unit(path, header[position], fields[position][1], _SENSORS[name][1])
+    cells = [Cell("t_ns", "timestamp", text_cell(names.index("timestamp") + 1), "time")]
+    device = next((name for name in _DEVICE if name in names), None)
+    if device is not None:
+        cells.append(Cell("device", device, text_cell(names.index(device) + 1), "text"))
+    cells += [
+        Cell(name, header[at], _in_unit(text_cell(at + 1), _SENSORS[name][1]), "number", required=False)
+        for name, at in wanted.items()
+    ]
+    table = lines.read_lines(
+        path, split="string_split(line, ',')", width=len(header), cells=cells, first_line=2, skip_bad=skip_bad
+    )
+    if not len(table.columns["t_ns"]):
+        raise nothing_in(path, "readings")
+    kinds = {name: (*_SENSORS[name], f"nvidia-smi {name}") for name in wanted}
+    return Imported(
+        path=path,
+        format="nvidia-smi",
+        clock="the machine's local time, taken as UTC",
+        series=by_device(table.columns, kinds, default_device="GPU 0"),
+        facts={"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"},
+        skipped=table.skipped,
+    )
+
+
+def _field(name: str) -> tuple[str, str | None]:
+    """`power.draw [W]` -> its name and the unit in the header, if any."""
+    match = re.fullmatch(r"([\w.]+)\s*(?:\[(.*)\])?", name.strip().lower())
+    return (match[1], match[2]) if match else (name, None)
+
+
+def _check_unit(path: Path, column: str, stated: str | None, expected: str) -> None:
+    if stated is not None and _UNITS.get(stated, stated) != expected:
+        raise DataError(
+            f"{path} gives {column!r} in {stated!r} in line 1; it should be in {expected}.",
+            hint="write the file with nvidia-smi --format=csv or csv,nounits",
+        )
+
+
+def _in_unit(cell: str, unit: str) -> str:
+    """SQL of a cell that may carry its unit: of another unit letters are left over, and it is no number then."""
+    return f"rtrim({cell}, ' {'C' if unit == '°C' else unit}')"

@@ -1,0 +1,47 @@
+"""From a table with one column per sensor to one series per device and sensor."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cotenant.importing.result import Series
+from cotenant.records import Columns
+
+
+def by_device(
+    columns: Columns, kinds: Mapping[str, tuple[str, str, str]], *, default_device: str
+) -> tuple[Series, ...]:
+    """Split by the column `device`, where there is one.
+
+    Args:
+        columns: `t_ns`, perhaps `device`, and a column of numbers for each sensor, NaN where nothing was read.
+        kinds: Of each of those: our name, unit, source.
+        default_device: The device's name if the table names none.
+    """
+    t_ns = columns["t_ns"]
+    if "device" in columns:
+        names, which = np.unique(columns["device"].astype(str), return_inverse=True)
+        rows = {str(name): which == number for number, name in enumerate(names)}
+    else:
+        rows = {default_device: np.ones(len(t_ns), np.bool_)}
+    series = []
+    for device, mine in rows.items():
+        alone = len(rows) == 1  # then nothing is copied
+        times = t_ns if alone else t_ns[mine]
+        for column, (sensor, unit, source) in kinds.items():
+            values = columns[column] if alone else columns[column][mine]
+            read = ~np.isnan(values)
+            refused = int(values.size - read.sum())
+            whole = refused == 0
+            series.append(
+                Series(
+                    device,
+                    sensor,
+                    unit,
+                    source,
+                    times if whole else times[read],
+                    values if whole else values[read],
+                    refused,
+                )
+            )
+    return tuple(series)
