@@ -1,10 +1,17 @@
 """What all tests share: those that measure real time get a fair chance on a machine that is not only theirs."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
+
+from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
+
+__all__ = ["mock_nvml", "nvml_library"]
 
 ATTEMPTS = 3
 FOREIGN_SHARE = 0.05
