@@ -120,8 +120,9 @@ def test_pinned_is_listed_as_missing_on_one_core():
 
 @pytest.mark.parametrize("mode", ["processes", "threads", "pinned"])
 def test_an_arrangement_that_came_out_as_planned_verifies(tenants, mode):
-    with arrange(TWO, Sharing(mode=mode), tenants("a", "b")) as arrangement:
-        assert arrangement.verify(reports(arrangement)) == ()
+    arrangement = arrange(TWO, Sharing(mode=mode), tenants("a", "b"))
+    assert arrangement.ground is None
+    assert arrangement.verify(reports(arrangement)) == ()
 
 
 @pytest.mark.parametrize(

@@ -76,17 +76,39 @@ class SeatReport:
     observed: Mapping[str, Any]
 
 
-class Arrangement(Protocol):
-    """A mix laid out on a device under one sharing. Entering starts what the sharing needs, leaving removes it."""
+class Ground(Protocol):
+    """What a sharing needs beside its tenants: a daemon, a partition, a mode of the device.
 
-    hosts: tuple[HostPlan, ...]
+    It stands before the first tenant process starts on it, and until the last one has ended. Arrangements that can
+    stand on the same ground get the same object.
+    """
+
+    name: str
+    alone: bool
+    """It can't stand while processes of other grounds, or of none, are on the device: they are ended first."""
 
     def __enter__(self) -> Self:
-        """Start what the sharing needs (a daemon, a partition)."""
+        """Set it up. Raises SharingUnavailable."""
         ...
 
     def __exit__(self, *exc: object) -> None:
-        """Remove it again, on every path out."""
+        """Put everything back, on every path out."""
+        ...
+
+    def stands(self) -> bool:
+        """Whether it is still there."""
+        ...
+
+
+class Arrangement(Protocol):
+    """A mix laid out on a device under one sharing."""
+
+    ground: Ground | None
+    """None: nothing has to stand beside the tenants."""
+
+    @property
+    def hosts(self) -> tuple[HostPlan, ...]:
+        """The processes to start; known at the latest when the ground stands."""
         ...
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
@@ -151,6 +173,11 @@ class Device(Protocol):
 
     name: str
     simulated: bool
+
+    @property
+    def host_cores(self) -> int:
+        """CPU cores on which its tenants' processes run: what their CPU time is a share of."""
+        ...
 
     def lock_keys(self) -> tuple[str, ...]:
         """The physical resources it stands for: two devices that overlap share a key."""

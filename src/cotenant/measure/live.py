@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from cotenant.devices.protocol import Device, SeatReport
-from cotenant.errors import TenantFailed
+from cotenant.errors import CotenantError, SharingUnavailable, TenantFailed
 from cotenant.measure.arena import Board, shared_memory_fd
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.common_start import serve_together
 from cotenant.measure.gather import SeatOutcome, Timing
+from cotenant.measure.grounds import Grounds
 from cotenant.measure.hosts import HostProcess
 from cotenant.measure.own_use import OwnUseProbe
 from cotenant.measure.provenance import now_utc
@@ -43,7 +44,7 @@ class LiveBench:
         self._board_fd = shared_memory_fd("cotenant-board")
         self._board = Board(self._board_fd)
         self._probes = list(device.probes())
-        self._cores = len(device.lock_keys())
+        self._cores = device.host_cores
         self._residents = Residents(
             device.name,
             board_fd=self._board_fd,
@@ -52,12 +53,22 @@ class LiveBench:
             at_once=self._cores,
             warm_s=warm_s,
         )
+        self._grounds = Grounds(end_tenants=self._residents.clear)
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Start the tenants of these trials ahead of time. Raises TenantFailed if one can't be built."""
-        self._residents.prefetch(
-            [(self._device.arrange(trial.sharing, trial.tenants).hosts, trial.tenants) for trial in trials]
-        )
+        """Start the tenants of these trials ahead of time, except where a ground wants the device for itself.
+
+        Raises:
+            TenantFailed: One can't be built.
+            SharingUnavailable: What a sharing needs could not be set up.
+        """
+        ready = []
+        for trial in trials:
+            arrangement = self._device.arrange(trial.sharing, trial.tenants)
+            if arrangement.ground is None or not arrangement.ground.alone:
+                self._grounds.stand(arrangement.ground)
+                ready.append((arrangement.hosts, trial.tenants))
+        self._residents.prefetch(ready)
 
     def refresh(self) -> None:
         """End all tenants: the next trials get fresh processes."""
@@ -66,11 +77,13 @@ class LiveBench:
     def close(self) -> None:
         """End all tenants and free what was held."""
         self._residents.close()
+        self._grounds.close()
         self._release()
 
     def kill(self) -> None:
         """The same at once, without goodbye."""
         self._residents.kill()
+        self._grounds.close()
         self._release()
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
@@ -83,13 +96,15 @@ class LiveBench:
                 are given as a share of it.
         """
         started_utc = now_utc()
-        with (
-            self._device.apply(trial.settings) as control_violations,
-            self._device.arrange(trial.sharing, trial.tenants) as arrangement,
-        ):
+        with self._device.apply(trial.settings) as control_violations:
+            arrangement = self._device.arrange(trial.sharing, trial.tenants)
             violations: tuple[str, ...] = ()
             try:
+                self._grounds.stand(arrangement.ground)
                 placements = self._residents.place(arrangement.hosts, trial.tenants)
+            except SharingUnavailable as refusal:
+                outcomes, timing, samples = self._unserved(trial, refusal)
+                violations = (refusal.message,)
             except TenantFailed as failure:
                 outcomes, timing, samples = self._unserved(trial, failure)
             else:
@@ -138,7 +153,7 @@ class LiveBench:
         ]  # said once, not every trial
         return outcomes, timing, samples
 
-    def _unserved(self, trial: Trial, failure: TenantFailed) -> tuple[list[SeatOutcome], Timing, Samples]:
+    def _unserved(self, trial: Trial, failure: CotenantError) -> tuple[list[SeatOutcome], Timing, Samples]:
         """The outcome of a trial whose mix never stood."""
         now = time.monotonic_ns()
         outcomes = [

@@ -1,6 +1,17 @@
-"""Whether an error says that memory ran out, in the words of Python, numpy, torch, its CPU allocator and C++."""
+"""Whether an error says that memory ran out, in the words of Python, numpy, torch, its allocators, C++ and GPUs."""
 
-_WORDS = ("can't allocate memory", "cannot allocate memory", "out of memory", "memoryerror", "bad_alloc")
+_WORDS = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "memoryerror",
+    "bad_alloc",
+    "_alloc_failed",  # cuBLAS, cuDNN: CUBLAS_STATUS_ALLOC_FAILED
+    "erroroutofmemory",  # HIP
+    "cudaerrormemoryallocation",
+    "out_of_device_memory",  # Level Zero
+    "out_of_host_memory",
+)
 
 
 def says_out_of_memory(text: str) -> bool:

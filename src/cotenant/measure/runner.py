@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from cotenant.analyse.slowdown import current_slowdowns
-from cotenant.errors import TenantFailed
+from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
 from cotenant.measure.events import (
@@ -88,7 +88,7 @@ class Runner:
         self._listener(Preparing(f"starting the tenants of block {block.number + 1}"))
         try:
             self._bench.prepare(missing)
-        except TenantFailed:
+        except (SharingUnavailable, TenantFailed):
             # Before anything was measured this is the user's to mend. Later it is a result: the trial records it.
             if strict and not self._seen:
                 raise

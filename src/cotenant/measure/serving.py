@@ -134,8 +134,8 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
                 ends[count] = current
                 if is_first:
                     first_output = current
-            synchronise()
             end = mark()
+            synchronise()
             current = now()
             ok[count] = 1
             device[count] = elapsed_ns(begin, end)

@@ -35,6 +35,11 @@ class CpuDevice:
         which = f"core{'s'[: n > 1]} {format_cores(self.cores)}"
         return f"{n} {kind}core{'s'[: n > 1]} of {machine.model_name(self._tree)} ({which})"
 
+    @property
+    def host_cores(self) -> int:
+        """Its own cores."""
+        return len(self.cores)
+
     def lock_keys(self) -> tuple[str, ...]:
         """One key per core."""
         return tuple(f"cpu:{core}" for core in self.cores)

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, TypedDict
 
 from cotenant.devices.cpu.cores import Cores, format_cores
-from cotenant.devices.protocol import HostPlan, SeatPlan, SeatReport, SharingMode
+from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy import ALONE, Sharing, Tenant
 
@@ -64,18 +64,12 @@ def thread_environment(threads: int) -> dict[str, str]:
 
 @dataclass(slots=True)
 class CpuArrangement:
-    """A mix laid out on cores. Nothing has to run beside the tenants, so entering and leaving do nothing."""
+    """A mix laid out on cores. Nothing has to stand beside the tenants."""
 
     mode: str
     tenants: tuple[str, ...]
     hosts: tuple[HostPlan, ...]
-
-    def __enter__(self) -> Self:
-        """Nothing to start."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Nothing to remove."""
+    ground: Ground | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """One sentence for each way in which the cores are not shared as asked."""

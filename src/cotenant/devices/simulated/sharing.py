@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Self
 
-from cotenant.devices.protocol import HostPlan, SeatReport, SharingMode
+from cotenant.devices.protocol import Ground, HostPlan, SeatReport, SharingMode
 from cotenant.devices.simulated.catalogue import GpuSpec
 from cotenant.devices.simulated.catalogue.spec import MigProfile
 from cotenant.devices.simulated.turns import Slicing
@@ -55,13 +54,7 @@ class SimulatedArrangement:
     slicing: Slicing | None = None
     shared_host: bool = False
     hosts: tuple[HostPlan, ...] = ()
-
-    def __enter__(self) -> Self:
-        """Nothing to start."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Nothing to remove."""
+    ground: Ground | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """A simulated GPU is shared as it was laid out."""
