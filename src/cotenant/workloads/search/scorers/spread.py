@@ -1,0 +1,72 @@
+"""Scores from how features spread between classes and within them: H-score and TransRate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.workloads.search.protocol import Features, Labels
+from cotenant.workloads.search.scorers.class_sums import class_sums
+
+DISTORTION = 1e-4
+"""TransRate's precision of coding, as published."""
+_TINY = 1e-10
+_BATCH_BYTES = 64 << 20
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class HScore:
+    """Spread between the classes' means over the spread of all features (Bao et al., 2019)."""
+
+    name: str = "hscore"
+    about: str = "spread between classes over all spread (H-score)"
+
+    def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
+        """Trace of (covariance of features)^-1 times (covariance of their class means)."""
+        exact = features.astype(np.float64)
+        centred = exact - exact.mean(axis=0)
+        sizes = np.bincount(labels, minlength=classes)
+        roots = np.sqrt(np.maximum(sizes, 1))[:, None]
+        means = class_sums(centred, labels, classes) / roots  # each mean, times the root of its class's size
+        values, directions = np.linalg.eigh(centred.T @ centred)
+        kept = values > values[-1] * _TINY
+        along = means @ directions[:, kept]
+        return float((along**2 / values[kept]).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TransRate:
+    """What knowing the class saves in coding the features (Huang et al., ICML 2022)."""
+
+    name: str = "transrate"
+    about: str = "coding rate of all features less that within classes (TransRate)"
+
+    def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
+        """Rate of all items, less the rates of the classes weighted by their sizes."""
+        exact = features.astype(np.float64)
+        exact -= exact.mean(axis=0)
+        sizes = np.bincount(labels, minlength=classes)
+        ordered = exact[np.argsort(labels, kind="stable")]
+        starts = np.cumsum(sizes) - sizes
+        within = 0.0
+        for size in np.unique(sizes[sizes > 0]):
+            # Classes of one size are one batch of small matrices.
+            same = starts[sizes == size]
+            step = max(1, _BATCH_BYTES // (8 * int(size) * (exact.shape[1] + int(size))))
+            for first in range(0, len(same), step):
+                rows = same[first : first + step, None] + np.arange(size)
+                within += float(size) * float(_rates(ordered[rows]).sum())
+        return float(_rates(exact[None])[0]) - within / len(labels)
+
+
+def _rates(groups: Floats) -> Floats:
+    """Half the log determinant of (identity + products / (items x distortion)), of each group of items."""
+    _, items, width = groups.shape
+    turned = groups.swapaxes(1, 2)
+    products = groups @ turned if items <= width else turned @ groups  # the same determinant, the smaller matrix
+    products *= 1 / (items * DISTORTION)
+    products[:, np.arange(products.shape[1]), np.arange(products.shape[1])] += 1
+    logs: Floats = np.linalg.slogdet(products)[1]
+    return 0.5 * logs
