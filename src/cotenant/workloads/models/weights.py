@@ -14,6 +14,13 @@ from cotenant.workloads.models.weights_folder import is_path
 
 def load(entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed: int) -> nn.Module:
     """The entry's model with these weights, on the host."""
+    return load_and_tell(entry, mode, weights, dtype=dtype, seed=seed)[0]
+
+
+def load_and_tell(
+    entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed: int
+) -> tuple[nn.Module, tuple[str, ...]]:
+    """The entry's model with these weights, and the names of the parameters that they lack."""
     local = is_path(weights)
     source = str(Path(weights).expanduser()) if local else weights
     library = importlib.import_module(entry.architecture.module)
@@ -23,15 +30,20 @@ def load(entry: ModelEntry, mode: str, weights: str, *, dtype: torch.dtype, seed
     try:
         with torch.random.fork_rng(devices=[]):  # a head that the weights lack is drawn, from the seed
             torch.manual_seed(seed)
-            model = model_class.from_pretrained(
-                source, dtype=dtype, use_safetensors=True, local_files_only=local, trust_remote_code=False
+            model, told = model_class.from_pretrained(
+                source,
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=local,
+                trust_remote_code=False,
+                output_loading_info=True,
             )
     except Exception as error:
         where = f"the weights in {weights}" if local else f"{weights} from the hub"
         hint = "check the files" if local else "is there a network, and is the id right? a directory works without one"
         raise WorkloadError(f"{entry.name} can't take {where}: {_first_line(error)}", hint=hint) from error
     loaded: nn.Module = model.eval()
-    return loaded
+    return loaded, tuple(sorted(told["missing_keys"]))
 
 
 def _first_line(error: Exception) -> str:
