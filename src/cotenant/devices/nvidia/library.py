@@ -1,0 +1,165 @@
+"""The driver's library, NVML: the one place that loads it, and where its errors become sentences.
+
+It is opened at the first call and stays open.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+from cotenant.errors import DeviceError
+
+Trouble = Literal["no library", "no driver", "no function", "no permission", "not supported", "lost", "failed"]
+
+_TROUBLES: Mapping[int, Trouble] = {
+    3: "not supported", 4: "no permission", 9: "no driver", 12: "no library", 13: "no function", 15: "lost",
+    16: "lost", 18: "no driver", 28: "lost",
+}  # fmt: skip
+
+
+class DriverProblem(DeviceError):
+    """NVML refused or failed; ``trouble`` tells the cases apart."""
+
+    def __init__(self, message: str, *, trouble: Trouble, code: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.trouble = trouble
+        self.code = code
+
+
+class _Library:
+    """The loaded library of this process. After a fork it is opened again: a child can't use its parent's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._pid: int | None = None
+        self._handles: dict[str, Any] = {}
+
+    def bindings(self) -> Any:
+        """nvidia-ml-py, initialised."""
+        import pynvml
+
+        with self._lock:
+            if self._pid != os.getpid():
+                self._handles.clear()
+                try:
+                    pynvml.nvmlInit()
+                except pynvml.NVMLError as error:
+                    raise _problem(error, "nvmlInit", "the NVIDIA driver") from None
+                self._pid = os.getpid()
+        return pynvml
+
+    def handle(self, uuid: str, of: str) -> Any:
+        """What the functions want to be given for a GPU; asked for once."""
+        self.bindings()
+        if uuid not in self._handles:
+            self._handles[uuid] = call("nvmlDeviceGetHandleByUUID", uuid, of=of)
+        return self._handles[uuid]
+
+    def forget(self) -> None:
+        """Close it."""
+        import pynvml
+
+        with self._lock:
+            if self._pid == os.getpid():
+                with suppress(pynvml.NVMLError):  # a driver that is gone needs no goodbye
+                    pynvml.nvmlShutdown()
+            self._pid = None
+            self._handles.clear()
+
+
+_library = _Library()
+
+
+def forget() -> None:
+    """Close the library; the next call opens it anew and sees what has changed (a reloaded driver, a new GPU)."""
+    _library.forget()
+
+
+def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
+    """Call a function of NVML by its name.
+
+    Args:
+        function: As in NVML's header, e.g. `nvmlDeviceGetPowerUsage`.
+        args: Its arguments.
+        of: What it is about, for the sentence of an error.
+
+    Raises:
+        DriverProblem: It failed, or isn't there.
+    """
+    bindings = _library.bindings()
+    try:
+        return getattr(bindings, function)(*args)
+    except bindings.NVMLError as error:
+        raise _problem(error, function, of) from None
+    except AttributeError:
+        message = f"the installed nvidia-ml-py has no {function}"
+        raise DriverProblem(
+            message, trouble="no function", code=13, hint="pip install --upgrade nvidia-ml-py"
+        ) from None
+
+
+def ask(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
+    """As `call`, but None where this GPU or this driver doesn't have it, or keeps it from this user."""
+    try:
+        return call(function, *args, of=of)
+    except DriverProblem as problem:
+        if problem.trouble in {"lost", "no driver", "no library"}:
+            raise
+        return None
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The bare function of the bindings, for readers that call it many times a second; raises `nvml_error()`."""
+    found: Callable[..., Any] = getattr(_library.bindings(), name)
+    return found
+
+
+def nvml_error() -> type[Exception]:
+    """What the bare functions raise; its ``value`` is NVML's code."""
+    error: type[Exception] = _library.bindings().NVMLError
+    return error
+
+
+def binding(name: str) -> Any:
+    """A structure or constant of the bindings."""
+    return getattr(_library.bindings(), name)
+
+
+def handle_of(uuid: str, *, of: str) -> Any:
+    """What NVML's functions want to be given for a GPU."""
+    return _library.handle(uuid, of)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether the GPU behind an error of a bare function is gone, so that asking again is no use."""
+    return _TROUBLES.get(int(getattr(error, "value", 0))) in {"lost", "no driver"} or getattr(error, "value", 0) == 1
+
+
+def _problem(error: Exception, function: str, of: str) -> DriverProblem:
+    code = int(getattr(error, "value", 999))
+    trouble = _TROUBLES.get(code, "failed")
+    sentences: dict[Trouble, tuple[str, str]] = {
+        "no library": (
+            "there is no NVIDIA driver here: its library libnvidia-ml.so.1 was not found",
+            "install the driver; in a container, start it with `--gpus all`",
+        ),
+        "no driver": (
+            "the library of the NVIDIA driver is there, but no driver that fits it is loaded",
+            "sudo modprobe nvidia; after an update of the driver, reboot",
+        ),
+        "no function": (f"this NVIDIA driver has no {function}", "update the driver"),
+        "no permission": (
+            f"{function} of {of} is kept from this user",
+            "run as root (sudo), or leave this setting out",
+        ),
+        "not supported": (f"{of} doesn't support {function}", "`cotenant doctor` lists what it does support"),
+        "lost": (
+            f"{of} is lost: it no longer answers the driver",
+            "look for `Xid` in `sudo dmesg`; reset it with `sudo nvidia-smi --gpu-reset`, or reboot",
+        ),
+        "failed": (f"{function} of {of} failed: {error}", "`nvidia-smi` may say more"),
+    }
+    message, hint = sentences[trouble]
+    return DriverProblem(message, trouble=trouble, code=code, hint=hint)
