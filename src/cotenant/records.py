@@ -118,7 +118,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "kernels": (
         Column("trial", "INTEGER", "the trial"),
         Column("tenant", "VARCHAR", "the tenant"),
-        Column("name", "VARCHAR", "name of the kernel"),
+        Column("name", "VARCHAR", "name of the kernel; on a CPU of the operator"),
+        Column("device", "VARCHAR", "the device it ran on, as the profiler names it"),
+        Column("stream", "BIGINT", "the device's stream it ran on; on a CPU the thread"),
         Column("start_ns", "BIGINT", "when it began"),
         Column("duration_ns", "BIGINT", "how long it took"),
     ),
