@@ -1,0 +1,102 @@
+"""How a GPU warms: two poles and the air fitted to a trace of power and temperature, judged on its last third.
+
+T = air + fast + slow,    each pole: dx/dt = (resistance * P - x) / time constant
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.intervals import Floats
+
+LEARNT = 2 / 3
+_FAST, _SLOW = 8, 14
+MOST_POINTS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class HeatFit:
+    """Resistances in C per W, time constants in s."""
+
+    air_c: float
+    fast_c_per_w: float
+    fast_s: float
+    slow_c_per_w: float
+    slow_s: float
+    held_out_rmse_c: float
+    """On the last third of the trace, from nothing but its power."""
+    one_pole_rmse_c: float
+    """The same of a single pole."""
+    span_s: float
+    """A time constant longer than the trace can't be known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
+    """Time constants are searched, the rest is least squares.
+
+    Raises:
+        ValueError: Fewer than 30 readings, or power and temperature hardly move.
+    """
+    if at_s.size < 30 or np.ptp(power_w) < 1e-9 or np.ptp(temperature_c) < 1.0:
+        raise ValueError("a thermal fit needs 30 readings over which power and temperature move")
+    span = float(at_s[-1] - at_s[0])
+    grid = np.linspace(0.0, span, int(min(at_s.size, MOST_POINTS)))
+    power, heat = (np.interp(grid, at_s - at_s[0], values) for values in (power_w, temperature_c))
+    step = float(grid[1])
+    learnt = grid <= LEARNT * span
+    fast = np.geomspace(max(step, 0.05), max(2 * step, 2.0), _FAST)
+    slow = np.geomspace(max(4 * step, 4.0), max(8 * step, span, 8.0), _SLOW)
+    fast_poles, slow_poles = ([_pole(power, step, tau) for tau in taus] for taus in (fast, slow))
+    best, least = None, np.inf
+    for quick, tau_fast in zip(fast_poles, fast, strict=True):
+        for late, tau_slow in zip(slow_poles, slow, strict=True):
+            found, rest = _solved(grid, learnt, heat, [quick, late], float(tau_slow))
+            if rest < least and found[1] >= 0 and found[2] >= 0:
+                best, least = (found, float(tau_fast), float(tau_slow), quick, late), rest
+    if best is None:
+        raise ValueError("no pair of poles fits: temperature falls where power rises")
+    single = [
+        (*_solved(grid, learnt, heat, [late], float(tau)), late, float(tau))
+        for late, tau in zip(slow_poles, slow, strict=True)
+    ]
+    found_one, _, late_one, tau_one = min(single, key=lambda one: one[1])
+    found, tau_fast, tau_slow, quick, late = best
+    return HeatFit(
+        air_c=float(found[0]),
+        fast_c_per_w=float(found[1]),
+        fast_s=tau_fast,
+        slow_c_per_w=float(found[2]),
+        slow_s=tau_slow,
+        held_out_rmse_c=_error(_terms(grid, [quick, late], tau_slow) @ found, heat, ~learnt),
+        one_pole_rmse_c=_error(_terms(grid, [late_one], tau_one) @ found_one, heat, ~learnt),
+        span_s=span,
+    )
+
+
+def _pole(power: Floats, step: float, tau: float) -> Floats:
+    """The power as a pole sees it, exact for power that is constant over each step; settled before the trace began."""
+    from scipy.signal import lfilter
+
+    keep = float(np.exp(-step / tau))
+    smoothed, _ = lfilter([0.0, 1 - keep], [1.0, -keep], power - power[0], zi=[0.0])
+    return np.asarray(smoothed + power[0])
+
+
+def _terms(grid: Floats, poles: list[Floats], tau_slow: float) -> Floats:
+    """The last term takes up that the trace may not have begun settled."""
+    return np.stack([np.ones_like(grid), *poles, np.exp(-grid / tau_slow)], axis=1)
+
+
+def _solved(grid: Floats, learnt: Any, heat: Floats, poles: list[Floats], tau_slow: float) -> tuple[Floats, float]:
+    terms = _terms(grid, poles, tau_slow)
+    found = np.linalg.lstsq(terms[learnt], heat[learnt], rcond=None)[0]
+    return found, float(((terms[learnt] @ found - heat[learnt]) ** 2).sum())
+
+
+def _error(guess: Floats, truth: Floats, chosen: Any) -> float:
+    return float(np.sqrt(np.mean((guess[chosen] - truth[chosen]) ** 2)))

@@ -1,0 +1,74 @@
+"""Each GPU in a line: what placement needs to know of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.intervals import mean_interval
+from cotenant.analyse.variability.readings import Readings
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProfile:
+    """One GPU under one kind of work. None: not recorded."""
+
+    gpu: str
+    cabinet: str
+    node: str
+    runs: int
+    time_ms: float
+    """Median."""
+    relative_time: float
+    """Its median over the median of all runs: 1.05 takes 5 % longer. This is what placement sorts by."""
+    worst_relative_time: float
+    """Its slowest run over the same."""
+    lo: float | None
+    """Interval of the relative time, from its runs."""
+    hi: float | None
+    clock_mhz: float | None
+    temperature_c: float | None
+    power_w: float | None
+    energy_j: float | None
+    """Per request: power times time."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def gpu_profiles(readings: Readings) -> tuple[GpuProfile, ...]:
+    """Every GPU, in the order of the readings."""
+    middle = float(np.median(readings.time_ms))
+    clock, heat, power = (
+        readings.medians(column) for column in (readings.clock_mhz, readings.temperature_c, readings.power_w)
+    )
+    found = []
+    for number, (gpu, times) in enumerate(zip(readings.gpus, readings.of_gpu(readings.time_ms), strict=True)):
+        typical = float(readings.gpu_times[number])
+        spread = mean_interval(times) if times.size <= 256 else None
+        around = typical / spread.est if spread is not None else 1.0
+        lo, hi = (None, None) if spread is None or spread.lo is None or spread.hi is None else (spread.lo, spread.hi)
+        watts = _known(power[number])
+        found.append(
+            GpuProfile(
+                gpu,
+                readings.place_of(number, "cabinet"),
+                readings.place_of(number, "node"),
+                int(times.size),
+                typical,
+                typical / middle,
+                float(times.max()) / middle,
+                None if lo is None else lo * around / middle,
+                None if hi is None else hi * around / middle,
+                _known(clock[number]),
+                _known(heat[number]),
+                watts,
+                None if watts is None else watts * typical / 1e3,
+            )
+        )
+    return tuple(found)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,138 @@
+"""What a sensor is worth: two sensors of the same thing compared, and a sensor that stands still found."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.intervals import Floats
+
+WINDOWS_S = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Averaging windows that vendors' tools are known to have."""
+_LAGS = 81
+_PARTS = 10
+"""The traces are cut into so many stretches: every other one is fitted on, the rest is judged."""
+STILL_READINGS = 20
+MOVED = {"temperature_c": 5.0, "clock_mhz": 100.0, "utilisation": 30.0, "power_w": 30.0}
+"""So much has to change elsewhere before a reading that stands still is suspect."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorComparison:
+    """The second sensor as the first one explains it: shown = offset + gain * mean of the reference over the window."""
+
+    offset: float
+    gain: float
+    lag_s: float
+    """How late the second one is, beyond half its window."""
+    window_s: float
+    held_out_rmse: float
+    """On stretches that nothing was fitted on."""
+    uncorrected_rmse: float
+    """Of taking one reading for the other."""
+    n: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def compare_sensors(
+    reference_s: Floats, reference: Floats, other_s: Floats, other: Floats, *, most_lag_s: float = 2.0
+) -> SensorComparison:
+    """Offset, gain, lag and averaging window of a sensor against a finer one of the same thing (a rail's meter).
+
+    Raises:
+        ValueError: They don't overlap for ten readings, or the reference never moves.
+    """
+    reach = most_lag_s + WINDOWS_S[-1]
+    inside = (other_s >= reference_s[0] + reach) & (other_s <= reference_s[-1] - most_lag_s)
+    at, shown = other_s[inside], np.asarray(other[inside], dtype=np.float64)
+    if at.size < STILL_READINGS or np.ptp(reference) == 0:
+        raise ValueError("two sensors need 20 readings in common, well inside the reference, and something that moves")
+    integral = np.concatenate(([0.0], np.cumsum(np.diff(reference_s) * (reference[1:] + reference[:-1]) / 2)))
+    part = np.floor((at - at[0]) / max(float(np.ptp(at)), 1e-9) * _PARTS * 0.999).astype(int)
+    learnt = part % 2 == 0
+
+    def expected(lag: float, window: float) -> Floats:
+        if window == 0:
+            return np.asarray(np.interp(at - lag, reference_s, reference))
+        ends = np.interp(at - lag, reference_s, integral), np.interp(at - lag - window, reference_s, integral)
+        return np.asarray((ends[0] - ends[1]) / window)
+
+    def badness(lag: float, window: float) -> float:
+        _, _, rest = _line(expected(lag, window)[learnt], shown[learnt])
+        return rest
+
+    lags = np.linspace(-most_lag_s / 4, most_lag_s, _LAGS)
+    step = float(lags[1] - lags[0])
+    for _ in range(3):
+        lag, window = min(((lag, window) for window in WINDOWS_S for lag in lags), key=lambda pair: badness(*pair))
+        lags = np.linspace(lag - step, lag + step, 21)
+        step /= 10
+    guess = expected(float(lag), window)
+    gain, offset, _ = _line(guess[learnt], shown[learnt])
+    judged = ~learnt if (~learnt).any() else learnt
+    plain = np.interp(at, reference_s, reference)
+    return SensorComparison(
+        offset=offset,
+        gain=gain,
+        lag_s=float(lag),
+        window_s=window,
+        held_out_rmse=float(np.sqrt(np.mean((offset + gain * guess[judged] - shown[judged]) ** 2))),
+        uncorrected_rmse=float(np.sqrt(np.mean((plain - shown) ** 2))),
+        n=int(at.size),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A stretch in which a sensor stood still while something that moves with it did not."""
+
+    sensor: str
+    value: float
+    from_s: float
+    to_s: float
+    readings: int
+    witness: str
+    witness_from: float
+    witness_to: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Floats]) -> Stuck | None:
+    """The longest such stretch of at least 20 readings, if there is one; witnesses are other sensors, read together."""
+    changes = np.flatnonzero(np.diff(values) != 0) + 1
+    bounds = np.concatenate(([0], changes, [values.size]))
+    lengths = np.diff(bounds)
+    for place in np.argsort(-lengths)[:5].tolist():
+        a, b = int(bounds[place]), int(bounds[place + 1])
+        if b - a < STILL_READINGS or not np.isfinite(values[a]):
+            continue
+        for name, witness in witnesses.items():
+            seen = witness[a:b][np.isfinite(witness[a:b])]
+            if name in MOVED and seen.size and float(np.ptp(seen)) >= MOVED[name]:
+                return Stuck(
+                    sensor,
+                    float(values[a]),
+                    float(at_s[a]),
+                    float(at_s[b - 1]),
+                    b - a,
+                    name,
+                    float(seen[0]),
+                    float(seen[np.argmax(np.abs(seen - seen[0]))]),
+                )
+    return None
+
+
+def _line(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """Slope, intercept and mean squared rest."""
+    centred = x - x.mean()
+    square = float(centred @ centred)
+    gain = float(centred @ (y - y.mean())) / square if square > 0 else 0.0
+    offset = float(y.mean() - gain * x.mean())
+    return gain, offset, float(np.mean((y - offset - gain * x) ** 2))

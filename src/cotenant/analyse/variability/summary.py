@@ -1,0 +1,72 @@
+"""One kind of work on many GPUs: everything that is asked of it, in one pass."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cotenant.analyse.missing import Number
+from cotenant.analyse.variability.correlation import rank_correlations
+from cotenant.analyse.variability.decomposition import Decomposition, decompose
+from cotenant.analyse.variability.distributions import Alikeness, alikeness
+from cotenant.analyse.variability.drift import Drift, drift, slow_since
+from cotenant.analyse.variability.profiles import GpuProfile, gpu_profiles
+from cotenant.analyse.variability.readings import Readings
+from cotenant.analyse.variability.slow import SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
+from cotenant.analyse.variability.straggler import straggler_cost
+from cotenant.analyse.variability.variation import Variation, variation
+
+
+@dataclass(frozen=True, slots=True)
+class Variability:
+    """All of it."""
+
+    work: str
+    """What ran, under which settings."""
+    simulated: bool
+    variation: Variation
+    decomposition: Decomposition
+    correlations: dict[str, Number]
+    """Spearman's, of the GPUs' median times with their clocks, temperatures and powers."""
+    alikeness: Alikeness
+    straggler: dict[int, Number]
+    slow: tuple[SlowGpu, ...]
+    sick_sensors: tuple[SickSensor, ...]
+    drift: Drift
+    profiles: tuple[GpuProfile, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "work": self.work,
+            "simulated": self.simulated,
+            "variation": self.variation.to_json(),
+            "decomposition": self.decomposition.to_json(),
+            "correlations": {name: number.to_json() for name, number in self.correlations.items()},
+            "alikeness": self.alikeness.to_json(),
+            "straggler": {str(k): number.to_json() for k, number in self.straggler.items()},
+            "slow": [one.to_json() for one in self.slow],
+            "sick_sensors": [one.to_json() for one in self.sick_sensors],
+            "drift": self.drift.to_json(),
+            "gpus": [one.to_json() for one in self.profiles],
+        }
+
+
+def analyse_variability(readings: Readings, work: str = "", *, simulated: bool = False) -> Variability:
+    """Everything about one kind of work. Needs at least one row."""
+    if not len(readings):
+        raise ValueError("there is no reading to analyse")
+    changes, fence = drift(readings), slow_fence(readings.gpu_times)
+    return Variability(
+        work=work,
+        simulated=simulated,
+        variation=variation(readings),
+        decomposition=decompose(readings),
+        correlations=rank_correlations(readings),
+        alikeness=alikeness(readings),
+        straggler=straggler_cost(readings.gpu_times),
+        slow=tuple(
+            replace(one, since_s=slow_since(changes.changes, one.gpu, one.ratio, fence)) for one in slow_gpus(readings)
+        ),
+        sick_sensors=sick_sensors(readings),
+        drift=changes,
+        profiles=gpu_profiles(readings),
+    )
