@@ -203,8 +203,11 @@ class Device(Protocol):
         """The sensors that can be read here, grouped by how they are read."""
         ...
 
-    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Set the controls, give sentences for what did not take, restore on leaving. Raises DeviceError."""
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
+        """Set the controls, give sentences for what did not take, restore on leaving. Raises DeviceError.
+
+        Read the sentences after leaving: some things show only then (a locked clock that a power limit pulled down).
+        """
         ...
 
     def free_memory_bytes(self) -> int:

@@ -126,7 +126,7 @@ class LiveBench:
                 timing=timing,
                 samples=samples,
                 sharing_violations=violations,
-                control_violations=control_violations,
+                control_violations=tuple(control_violations),  # after leaving: some show only at the end
             ),
         )
 
