@@ -9,6 +9,8 @@ from cotenant.workloads.models.entry import DECODER_MODES, Architecture, Family,
 from cotenant.workloads.models.weights_folder import read_config
 
 _AUTO = "AutoConfig"
+_OWN = {"efficientnet_lite": "cotenant.workloads.models.efficientnet_lite"}
+"""Models that transformers doesn't have, and where they are made known to it."""
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 """Families that number positions from 2, so that two of them can't be used."""
 
@@ -56,7 +58,9 @@ def _architecture(family: Family, config: Mapping[str, Any]) -> Architecture:
         case _:
             classes = {"embed": "AutoModel", "classify": "AutoModelForSequenceClassification"}
             trains = "classify"
-    return Architecture("transformers", _AUTO, classes, trains=trains, model_type=config.get("model_type"))
+    model_type = config.get("model_type")
+    module = _OWN.get(str(model_type), "transformers")
+    return Architecture(module, _AUTO, classes, trains=trains, model_type=model_type)
 
 
 def _positions(config: Mapping[str, Any]) -> int:
