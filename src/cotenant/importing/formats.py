@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.errors import DataError
-from cotenant.importing import dcgmi, lines, longhorn, nvidia_smi
+from cotenant.importing import dcgmi, lines, longhorn, nsys, nvidia_smi, nvprof, tegrastats
 from cotenant.importing.result import Imported
 
 
@@ -24,6 +24,24 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     one.name: one
     for one in (
+        Format(
+            "nsys",
+            "SQLite export of Nsight Systems (`nsys export --type sqlite`)",
+            lambda path, _: nsys.recognise(path),
+            lambda path, skip_bad, _: nsys.read(path, skip_bad=skip_bad),
+        ),
+        Format(
+            "nvprof",
+            "CSV of `nvprof --print-gpu-trace`",
+            lambda _, text: nvprof.recognise(text),
+            lambda path, skip_bad, _: nvprof.read(path, skip_bad=skip_bad),
+        ),
+        Format(
+            "tegrastats",
+            "lines of `tegrastats`, JetPack 4 to 7",
+            lambda _, text: tegrastats.recognise(text),
+            lambda path, skip_bad, interval_s: tegrastats.read(path, skip_bad=skip_bad, interval_s=interval_s),
+        ),
         Format(
             "dcgmi",
             "text of `dcgmi dmon`",
@@ -53,6 +71,11 @@ def detect(path: Path) -> str:
     for one in FORMATS.values():
         if one.recognise(path, text):
             return one.name
+    if path.suffix in {".nsys-rep", ".qdrep"}:
+        raise DataError(
+            f"{path} is a report of Nsight Systems, which only nsys can read.",
+            hint=f"export it: nsys export --type sqlite {path}",
+        )
     known = "; ".join(f"{one.name}: {one.meaning}" for one in FORMATS.values())
     raise DataError(f"{path} is of no format that is known here.", hint=f"these are: {known}")
 
