@@ -1,0 +1,99 @@
+"""Sensors that lie: stuck, silent, or started again. Pure functions over what was read; sentences out."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Series = tuple[Floats, Floats]
+"""Times in seconds, and values."""
+
+STUCK_S = 2.0
+"""A power reading that never moves for this long, while what depends on it does, is stuck."""
+WARMED_C = 3.0
+MOVED_CLOCK_SHARE = 0.05
+DISAGREE_SHARE = 0.3
+SILENT_S = 1.0
+
+
+def resets(values: Floats) -> npt.NDArray[np.int64]:
+    """Where a counter that only grows got smaller: the indices of the first values after each new start."""
+    return np.flatnonzero(np.diff(values) < 0).astype(np.int64) + 1
+
+
+def stuck(
+    power: Series, *, temperature: Series | None = None, clock: Series | None = None, energy: Series | None = None
+) -> str | None:
+    """Why a power reading can't be believed, or None.
+
+    A constant reading alone proves nothing: an idle GPU may well draw the same for seconds. It is stuck if meanwhile
+    the temperature rose or fell, the clock moved, or the energy counter tells of another power.
+    """
+    t_s, watts = _readable(power)
+    if t_s.size < 3 or t_s[-1] - t_s[0] < STUCK_S or np.ptp(watts) > 0:
+        return None
+    stood = f"power stood still at {watts[0]:.2f} W for {t_s[-1] - t_s[0]:.0f} s"
+    if temperature is not None:
+        _, degrees = _readable(temperature)
+        if degrees.size and np.ptp(degrees) >= WARMED_C:
+            return f"{stood} while the temperature went from {degrees.min():.0f} to {degrees.max():.0f} °C"
+    if clock is not None:
+        _, mhz = _readable(clock)
+        if mhz.size and np.ptp(mhz) > MOVED_CLOCK_SHARE * mhz.max():
+            return f"{stood} while the clock went from {mhz.min():.0f} to {mhz.max():.0f} MHz"
+    if energy is not None:
+        t, joules = _readable(energy)
+        if t.size >= 2 and not resets(joules).size and t[-1] - t[0] >= STUCK_S:
+            counted = float((joules[-1] - joules[0]) / (t[-1] - t[0]))
+            if abs(counted - watts[0]) > DISAGREE_SHARE * max(counted, float(watts[0])):
+                return f"{stood} while the energy counter tells of {counted:.0f} W"
+    return None
+
+
+def stopped(energy: Series, power: Series | None = None) -> str | None:
+    """Why an energy counter can't be believed, or None: it started again, or stood still under power."""
+    t_s, joules = _readable(energy)
+    again = resets(joules)
+    if again.size:
+        return f"the energy counter started again {again.size}x: was the driver reloaded?"
+    if t_s.size >= 3 and t_s[-1] - t_s[0] >= STUCK_S and np.ptp(joules) == 0 and power is not None:
+        _, watts = _readable(power)
+        if watts.size and float(np.mean(watts)) > 1.0:
+            return f"the energy counter stood still for {t_s[-1] - t_s[0]:.0f} s at {float(np.mean(watts)):.0f} W"
+    return None
+
+
+def silent(series: Series, name: str, *, period_s: float, until_s: float | None = None) -> str | None:
+    """The longest time without a value, if it is too long to be chance."""
+    t_s, _ = _readable(series)
+    allowed = max(SILENT_S, 10 * period_s)
+    ends = t_s if until_s is None else np.append(t_s, until_s)
+    if t_s.size == 0 or ends.size < 2:
+        return None
+    longest = float(np.max(np.diff(ends)))
+    return f"{name} gave no value for {longest:.1f} s" if longest > allowed else None
+
+
+def faults(readings: Mapping[str, Series]) -> tuple[str, ...]:
+    """Every sentence for the readings of one device, by the names of the sensors: `power_w`, `energy_j`, ..."""
+    power, energy = readings.get("power_w"), readings.get("energy_j")
+    found = []
+    if power is not None:
+        found.append(
+            stuck(
+                power,
+                temperature=readings.get("temperature_c"),
+                clock=readings.get("sm_clock_mhz"),
+                energy=energy,
+            )
+        )
+    if energy is not None:
+        found.append(stopped(energy, power))
+    return tuple(sentence for sentence in found if sentence is not None)
+
+
+def _readable(series: Series) -> Series:
+    t_s, values = series
+    good = np.isfinite(values)
+    return t_s[good], values[good]
