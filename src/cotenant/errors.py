@@ -10,6 +10,7 @@ CotenantError
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
 ├── QueryError          a question to the records is wrong
 ├── DataError           measured data to validate against is absent, unknown or damaged
+├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 """
 
@@ -61,6 +62,10 @@ class QueryError(CotenantError):
 
 class DataError(CotenantError):
     """Measured data to validate against is absent, unknown or damaged."""
+
+
+class DatabaseError(CotenantError):
+    """The database of all machines' runs is foreign, damaged, can't be written, or has no answer."""
 
 
 class TenantFailed(CotenantError):
