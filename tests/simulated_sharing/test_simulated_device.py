@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
 from cotenant.devices.simulated.sharing import arrange
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.load.spec import Load
@@ -46,9 +46,10 @@ def test_an_unknown_gpu_gets_the_nearest_names():
     assert "a100-sxm4-40gb" in error.value.hint
 
 
-def test_a_fleet_is_no_place_for_a_study_but_its_members_are():
+def test_a_fleet_is_a_group_of_its_members():
+    assert find_device("sim:v100-sxm2-16gb*8").names[7] == "sim:v100-sxm2-16gb#7"
     with pytest.raises(DeviceError, match="fleet of 8"):
-        find_device("sim:v100-sxm2-16gb*8")
+        open_simulated("v100-sxm2-16gb*8")
     assert gpu("v100-sxm2-16gb#3").die != gpu("v100-sxm2-16gb#4").die
     assert gpu("v100-sxm2-16gb#3").name == "sim:v100-sxm2-16gb#3"
 

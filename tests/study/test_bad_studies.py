@@ -10,7 +10,8 @@ from cotenant.study.files import LARGEST_FILE, load_study, study_from, study_fro
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
 MIX_WORDS = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
 STUDY_KEYS = (
-    "name, about, device, tenants, mixes, sharing, settings, loads, window, lead, until, budget, blocks, fresh, seed"
+    "name, about, device, tenants, mixes, sharing, settings, spread, before, pause, loads, window, lead, until, "
+    "budget, blocks, fresh, seed"
 )
 TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
 LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
@@ -93,7 +94,7 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
         ("mixes: pairs", 'mixes: expected a list such as [solo, pairs], not "pairs"'),
         ("mixes: []", "mixes: is an empty list; leave the key out for its default"),
         ("mixes: [piars]", f'mixes.0: expected {MIX_WORDS}, not "piars"; did you mean "pairs"?'),
-        ("mixes: [{}]", "mixes.0: expected copies or groups in this mapping"),
+        ("mixes: [{}]", "mixes.0: expected copies, beside or groups in this mapping"),
         ("mixes: [{copy: {bert: [2]}}]", 'mixes.0.copy: unknown key; did you mean "copies"?'),
         ("mixes: [{copies: {bert: 2}}]", "mixes.0.copies.bert: expected a list, not 2"),
         ("mixes: [{copies: {bert: [1]}}]", "mixes.0.copies.bert.0: expected a whole number from 2 to 1000, not 1"),

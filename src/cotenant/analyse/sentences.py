@@ -10,6 +10,7 @@ from cotenant.analyse.estimate import Estimate
 from cotenant.analyse.intervals import student_t
 from cotenant.analyse.missing import Number
 from cotenant.analyse.summary import MixSummary, Summary, TenantSummary
+from cotenant.tenancy import APART
 
 WORTH_SAYING = 0.10
 """An interval around 1 that is wider than this says nothing about being as fast as alone."""
@@ -210,7 +211,8 @@ def _duration(seconds: float) -> str:
 def advice(summary: Summary) -> Iterable[str]:
     """What to do. For each mix (and load, setting, device) the sharing to take; those that gain nothing together."""
     label = _Label(summary)
-    shared = [mix for mix in summary.mixes if not mix.cell.solo]
+    # Tenants on devices of their own share none: there is nothing to advise on.
+    shared = [mix for mix in summary.mixes if not mix.cell.solo and mix.cell.sharing != APART]
     judged = [group for group in _options(shared) if isinstance(group[0].metrics["stp"], Estimate)]
     if shared and not judged:
         yield "No mix can be judged: look at the failed checks above, then run again."

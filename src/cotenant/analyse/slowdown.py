@@ -31,7 +31,7 @@ class Solos:
 
     def __init__(self, clock: Clock = end_to_end_ns) -> None:
         self._clock = clock
-        self._logs: dict[tuple[str, str, str, str, int, str], list[float]] = {}
+        self._logs: dict[tuple[str, str, str, str, int, str, str | None], list[float]] = {}
 
     def add(self, seen: TenantObservation) -> None:
         """Remember it if it is a usable solo observation."""
@@ -46,9 +46,9 @@ class Solos:
         return None if alone is None or time is None else time - sum(alone) / len(alone)
 
 
-def _place(seen: TenantObservation) -> tuple[str, str, str, str, int, str]:
+def _place(seen: TenantObservation) -> tuple[str, str, str, str, int, str, str | None]:
     """What a shared observation and its solo partner have in common."""
-    return seen.run, seen.device, seen.settings, seen.load, seen.block, seen.of
+    return seen.run, seen.device, seen.settings, seen.load, seen.block, seen.of, seen.member
 
 
 def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
@@ -86,7 +86,7 @@ def current_slowdowns(observations: Iterable[TenantObservation]) -> list[Current
         if seen.solo:
             solos.add(seen)
         else:
-            shared.setdefault((Cell.of(seen), seen.tenant), []).append(seen)
+            shared.setdefault((Cell.of(seen), seen.role), []).append(seen)
     current = []
     for (cell, tenant), group in sorted(shared.items(), key=lambda item: item[0]):
         logs = log_slowdowns(group, solos)

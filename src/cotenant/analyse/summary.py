@@ -164,7 +164,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     raw: list[tuple[Int64s, int]] = []
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
-        key = Cell.of(seen), seen.tenant
+        key = Cell.of(seen), seen.role  # one row for all members of a group: they are each other's repetition here
         if key != current:
             if current is not None:
                 quantiles[current] = _quantiles_ms(raw)

@@ -18,6 +18,7 @@ EPILOG = """\b
 Examples:  cotenant run quick
            cotenant run mine.yaml --device cpu --set budget=5min
            cotenant run quick --dry-run
+           cotenant run variability-mini --devices all
            cotenant run --resume RUN
 
 The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
@@ -28,6 +29,9 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
+@click.option(
+    "--devices", metavar="GROUP", help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4."
+)
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
 @click.option(
     "--dry-run", is_flag=True, help="Only say which trials there would be, and the time and memory they need."
@@ -41,6 +45,7 @@ def command(
     *,
     study: str | None,
     device: str | None,
+    devices: str | None,
     overrides: tuple[str, ...],
     dry_run: bool,
     out: Path,
@@ -54,7 +59,7 @@ def command(
             "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
         )
     if study is not None and dry_run:
-        return _forecast(study, device, overrides, as_json=as_json)
+        return _forecast(study, device, devices, overrides, as_json=as_json)
 
     from cotenant.measure.events import Event, RunStarted, silent
     from cotenant.report.progress import watch
@@ -72,7 +77,9 @@ def command(
             watcher(event)
 
         try:
-            result = run(study, device=device, overrides=overrides, out=out, resume=resume, listener=listener)
+            result = run(
+                study, device=device, devices=devices, overrides=overrides, out=out, resume=resume, listener=listener
+            )
         except KeyboardInterrupt:
             if folder is None:
                 raise
@@ -91,11 +98,11 @@ def _mostly_valid(summary: "Summary") -> bool:
     return 2 * valid >= sum(sum(mix.trials_by_verdict.values()) for mix in summary.mixes) and valid > 0
 
 
-def _forecast(study: str, device: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
+def _forecast(study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
     from cotenant.report.forecast import forecast_tables
     from cotenant.verbs.run import dry_run
 
-    forecast = dry_run(study, device=device, overrides=overrides)
+    forecast = dry_run(study, device=device, devices=devices, overrides=overrides)
     if as_json:
         show_json(forecast)
     else:

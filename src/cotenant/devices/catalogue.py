@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cotenant.devices.protocol import Device, SharingMode
 from cotenant.errors import DeviceError
 
-FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, sim:a100-sxm4-40gb"
+FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, cpu:each, sim:a100-sxm4-40gb, sim:v100-sxm2-16gb*4, all"
 _ACCELERATORS = ("cuda", "gpu", "mig", "mps", "nvidia", "jetson", "rocm", "hip", "xpu")
 
 
@@ -25,13 +25,18 @@ def find_device(name: str) -> Device:
 
     Args:
         name: `cpu` (all cores this process may use), or some of its cores: `cpu:0`, `cpu:0-1`, `cpu:0,2`; or a
-            simulated GPU: `sim:a100-sxm4-40gb`, one of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`.
+            simulated GPU: `sim:a100-sxm4-40gb`, one of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`;
+            or a group of devices: `cpu:each`, `cuda:all`, `cuda:0,1`, `sim:v100-sxm2-16gb*4`, `all`.
 
     Raises:
         DeviceError: There is no such device here.
     """
     from cotenant.devices.cpu import open_cpu
+    from cotenant.devices.group_names import open_group
 
+    group = open_group(name.strip(), find_device)
+    if group is not None:
+        return group
     family, _, part = name.strip().partition(":")
     if family == "cpu":
         return open_cpu(name.strip(), part if ":" in name else None)

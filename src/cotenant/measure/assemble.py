@@ -1,8 +1,9 @@
 """From the outcomes of a trial's tenants to its records and its verdict. Pure."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,14 @@ class Circumstances:
     samples: Samples
     sharing_violations: tuple[str, ...]
     control_violations: tuple[str, ...]
+    identities: Mapping[str, str] = field(default_factory=dict)
+    """Of the members of a group, by name."""
+    devices_lost: tuple[str, ...] = ()
+    """One sentence for each device that was gone before the end."""
+    not_ready: tuple[str, ...] = ()
+    """One sentence for each device that was not as cool as asked."""
+    foreign_jobs: tuple[str, ...] = ()
+    """One sentence for each device on which somebody else ran."""
 
 
 def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:
@@ -61,6 +70,9 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             steal_share=share_of_window(around.samples, CPU_STEAL, timing, around.cores),
             clock_spread=_clock_spread(around),
             sensors_lost=around.samples.lost,
+            devices_lost=around.devices_lost,
+            not_ready=around.not_ready,
+            foreign_jobs=around.foreign_jobs,
         )
     )
     return TrialRecords(
@@ -86,11 +98,19 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             "failed_checks": list(dict.fromkeys(failure.check.name for failure in failed)),
             "reasons": [failure.reason for failure in failed],
         },
-        tenants=tuple(tenant_row(outcome, fact) for outcome, fact in zip(outcomes, facts, strict=True)),
+        tenants=tuple(
+            {**tenant_row(outcome, fact), **_member(outcome, around)}
+            for outcome, fact in zip(outcomes, facts, strict=True)
+        ),
         requests=request_table(outcomes, counted),
         stages=stage_table(outcomes),
         samples=around.samples.columns,
     )
+
+
+def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
+    name = outcome.tenant.member
+    return {} if name is None else {"member": around.identities.get(name, name)}
 
 
 def _foreign_share(around: Circumstances) -> float | None:
@@ -100,6 +120,9 @@ def _foreign_share(around: Circumstances) -> float | None:
 
 
 def _clock_spread(around: Circumstances) -> float | None:
-    t_ns, clock = around.samples.of(CLOCK)
-    clock = clock[(t_ns >= around.timing.window_start_ns) & (t_ns <= around.timing.window_end_ns)]
-    return float((clock.max() - clock.min()) / np.median(clock)) if clock.size >= 2 else None
+    spreads = []
+    for t_ns, values in around.samples.by_device(CLOCK).values():
+        clock = values[(t_ns >= around.timing.window_start_ns) & (t_ns <= around.timing.window_end_ns)]
+        if clock.size >= 2:
+            spreads.append(float((clock.max() - clock.min()) / np.median(clock)))
+    return max(spreads, default=None)

@@ -46,6 +46,12 @@ CHECKS: dict[str, Check] = {
             "`cotenant doctor` says which controls may be set here",
         ),
         Check(
+            "device_present",
+            "invalid",
+            "every device of the trial was there to its end",
+            "look at the driver's log (dmesg) for what became of it; the other members' trials stand",
+        ),
+        Check(
             "requests_succeed",
             "invalid",
             f"at most {FAILED_SHARE:.0%} of a tenant's requests raised an error",
@@ -86,6 +92,18 @@ CHECKS: dict[str, Check] = {
             "unstable",
             f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device",
             "stop other work on this machine; `cotenant doctor` names it",
+        ),
+        Check(
+            "device_free",
+            "unstable",
+            "no process outside the study was on the device",
+            "stop it, or choose another device; `cotenant doctor` names it",
+        ),
+        Check(
+            "start_temperature",
+            "unstable",
+            "the device was as cool as the study's `before` asks when the trial began",
+            "give it more time: --set before.timeout=15min",
         ),
         Check(
             "no_steal",
@@ -142,6 +160,9 @@ class TrialFacts:
     steal_share: float | None = None
     clock_spread: float | None = None
     sensors_lost: tuple[str, ...] = ()
+    devices_lost: tuple[str, ...] = ()
+    not_ready: tuple[str, ...] = ()
+    foreign_jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +180,9 @@ def failures(facts: TrialFacts) -> tuple[Failure, ...]:
         found += _of_tenant(tenant)
     found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
     found += [("controls_applied", sentence) for sentence in facts.control_violations]
+    found += [("device_present", sentence) for sentence in facts.devices_lost]
+    found += [("device_free", sentence) for sentence in facts.foreign_jobs]
+    found += [("start_temperature", sentence) for sentence in facts.not_ready]
     if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
         found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
     if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:

@@ -1,12 +1,15 @@
-"""The trials of a run on one device: the study's, less those that `sharing: all` asks for and the device can't do."""
+"""The trials of a run on one device or group: the study's, less those that `sharing: all` asks for in vain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
-from cotenant.errors import SharingUnavailable
-from cotenant.study.expand import expand
+from cotenant.errors import SharingUnavailable, StudyError
+from cotenant.study.consistency import MOST_TRIALS
+from cotenant.study.expand import expand, trials_per_block
 from cotenant.study.model import Study
+from cotenant.study.values import Controls
 from cotenant.tenancy import Block
 
 
@@ -17,6 +20,10 @@ class Plan:
     study: Study
     modes: tuple[str, ...]
     """The ways to share that `sharing: all` stands for."""
+    members: tuple[str, ...] = ()
+    """Of a group of devices, by name; all trials are spread over them."""
+    settings: tuple[Controls, ...] | None = None
+    """The study's, with what is relative to the device made absolute; None: nothing is."""
     left_out: tuple[str, ...] = ()
     """Why some mixes are not measured under some of them, one sentence each."""
     _skipped: frozenset[tuple[str, str]] = frozenset()
@@ -28,7 +35,8 @@ class Plan:
 
     def block(self, number: int) -> Block:
         """The trials of one block, in their order."""
-        whole = expand(self.study, number, self.modes)
+        study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
+        whole = expand(study, number, self.modes, self.members)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
         return Block(number=number, trials=kept)
 
@@ -38,11 +46,23 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
 
     Raises:
         SharingUnavailable: The study names a sharing that the device can't give to one of its mixes.
+        StudyError: It can't be spread over the device as it says.
+        DeviceError: The device has no such control, or not this value of it.
     """
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
+    members = device.names if isinstance(device, DeviceGroup) else ()
+    trials = trials_per_block(study, modes, members)
+    if trials > MOST_TRIALS:
+        raise StudyError(
+            f"a block would have {trials} trials on {device.name}; at most {MOST_TRIALS} are allowed",
+            hint="use --set spread=together: one trial for all members",
+        )
+    absolute = getattr(device, "absolute", None)
+    settings = None if absolute is None else tuple(absolute(one) for one in study.settings)
+    whole = Plan(study, tuple(modes), members, settings)
     skipped: dict[tuple[str, str], str] = {}
-    for trial in expand(study, 0, modes).trials:
+    for trial in whole.block(0).trials:
         try:
             device.arrange(trial.sharing, trial.tenants)
         except SharingUnavailable as refusal:
@@ -50,4 +70,4 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
             if study.sharing != "all":
                 raise SharingUnavailable(sentence, hint=refusal.hint) from None
             skipped[trial.mix, str(trial.sharing)] = sentence
-    return Plan(study, tuple(modes), tuple(skipped.values()), frozenset(skipped))
+    return replace(whole, left_out=tuple(skipped.values()), _skipped=frozenset(skipped))

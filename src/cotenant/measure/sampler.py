@@ -9,6 +9,7 @@ from typing import Self
 
 import numpy as np
 
+from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Probe
 from cotenant.records import Columns
 
@@ -25,6 +26,14 @@ class Samples:
     """One sentence for each sensor that vanished."""
     lost_probes: tuple[Probe, ...] = ()
     """Those behind them: reading them again would only say the same."""
+
+    def by_device(self, sensor: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Times (ns) and values of one sensor, for each device that has it."""
+        if not self.columns:
+            return {}
+        mine = self.columns["sensor"] == sensor
+        device, t_ns, value = (self.columns[name][mine] for name in ("device", "t_ns", "value"))
+        return {str(one): (t_ns[device == one], value[device == one]) for one in np.unique(device)}
 
     def of(self, sensor: str) -> tuple[np.ndarray, np.ndarray]:
         """Times (ns) and values of one sensor."""
@@ -58,11 +67,14 @@ class Sampler:
 
     def samples(self) -> Samples:
         """What was read; call it after leaving."""
-        t, sensor, value, unit, source = [], [], [], [], []
+        t, device, sensor, value, unit, source = [], [], [], [], [], []
         for t_ns, index, values in self._rows:
-            for info, reading in zip(self._probes[index][0].sensors, values, strict=True):
+            probe = self._probes[index][0]
+            whose = probe.device if isinstance(probe, MemberProbe) else self._device
+            for info, reading in zip(probe.sensors, values, strict=True):
                 if not math.isnan(reading):
                     t.append(t_ns)
+                    device.append(whose)
                     sensor.append(info.name)
                     value.append(reading)
                     unit.append(info.unit)
@@ -71,7 +83,7 @@ class Sampler:
             return Samples({}, tuple(self._lost), tuple(self._lost_probes))
         columns = {
             "t_ns": np.array(t, np.int64),
-            "device": np.full(len(t), self._device),
+            "device": np.array(device),
             "sensor": np.array(sensor),
             "value": np.array(value, np.float64),
             "unit": np.array(unit),

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import RunFolderError
 from cotenant.measure import provenance
@@ -17,6 +18,7 @@ from cotenant.measure.properties import Known
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
+from cotenant.study.preconditions import Before
 
 PROCESS_BYTES = 400 << 20
 """Estimate of what a tenant process holds besides its model: Python and torch."""
@@ -40,7 +42,7 @@ def carry_out(
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
         listener(_started(plan, device, folder, resumed=resumed))
-        bench = _bench(device, folder)
+        bench = _bench(device, folder, plan.study.before)
         try:
             why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
         except KeyboardInterrupt:
@@ -59,8 +61,12 @@ def carry_out(
     return why, path
 
 
-def _bench(device: Device, folder: RunFolder) -> Bench:
+def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
     """What carries out the trials: tenants on a real device, or a model of one."""
+    if device.simulated and isinstance(device, DeviceGroup):
+        from cotenant.measure.simulated_fleet import SimulatedFleetBench
+
+        return SimulatedFleetBench(device, run=folder.run, before=before)
     if device.simulated:
         from cotenant.devices.simulated.device import SimulatedGpu
         from cotenant.measure.simulated import SimulatedBench
@@ -129,7 +135,6 @@ def _manifest(plan: Plan, device: Device) -> dict[str, Any]:
                 "period_s": info.period_s,
                 "quality": info.quality,
             }
-            for probe in device.probes()
-            for info in probe.sensors
+            for info in dict.fromkeys(info for probe in device.probes() for info in probe.sensors)
         ],
     }

@@ -3,11 +3,14 @@
 import numpy as np
 
 from cotenant.devices.simulated import sensors
+from cotenant.devices.simulated.catalogue import GpuSpec
 from cotenant.devices.simulated.device import ACTIVITIES, SimulatedGpu
+from cotenant.devices.simulated.dies import TYPICAL, Die
 from cotenant.devices.simulated.engine import ACTIVITIES as COLUMNS
 from cotenant.devices.simulated.power import Activity
 from cotenant.devices.simulated.settling import FREE, Limits, settle
 from cotenant.devices.simulated.simulate import Outcome
+from cotenant.devices.simulated.thermal import Heat
 from cotenant.devices.simulated.timeline import Phase, timeline
 from cotenant.measure.sampler import Samples
 
@@ -17,17 +20,31 @@ _SHOWN = {"sm_active": "sm", "tensor_active": "tensor", "dram_active": "dram"}
 
 
 def settled_clock_mhz(device: SimulatedGpu, outcome: Outcome, limits: Limits) -> float | None:
-    """The clock under the limits that a study set; None: nothing is set, so it is the one that costs assume."""
-    if limits == FREE:
+    """The clock of this die under the limits that a study set; None: it is the one that costs assume."""
+    if limits == FREE and device.die == TYPICAL:
         return None
-    activity = _mean_activity(outcome)
-    free = settle(device.gpu, activity, device.die)
+    activity = mean_activity(outcome)
     held = settle(device.gpu, activity, device.die, limits)
-    return device.gpu.clocks_mhz.under_load * min(1.0, held.clock_mhz / free.clock_mhz)
+    return held.clock_mhz * assumed_over_typical(device.gpu, activity)
 
 
-def samples_of(device: SimulatedGpu, outcome: Outcome, limits: Limits) -> Samples:
-    """Activity per period, and power, clock, temperature and energy through their sensors."""
+def assumed_over_typical(gpu: GpuSpec, activity: Activity) -> float:
+    """What costs take for the clock under load, over where a typical die settles if nothing limits it."""
+    return gpu.clocks_mhz.under_load / settle(gpu, activity).clock_mhz
+
+
+def samples_of(
+    device: SimulatedGpu, outcome: Outcome, limits: Limits, *, die: Die | None = None, start: Heat | None = None
+) -> Samples:
+    """Activity per period, and power, clock, temperature and energy through their sensors.
+
+    Args:
+        device: Whose.
+        outcome: What it did.
+        limits: What the study set.
+        die: As it is in this trial, where its air is not always the same; None: as ever.
+        start: Its heat when the trial began; None: as after a long warm-up.
+    """
     if not outcome.activity.size:
         return Samples({}, ())
     period_s = outcome.period_ns / 1e9
@@ -41,8 +58,9 @@ def samples_of(device: SimulatedGpu, outcome: Outcome, limits: Limits) -> Sample
             for start in range(0, len(outcome.activity), _HEATED)
             if (rows := outcome.activity[start : start + _HEATED]).size
         ],
-        die=device.die,
+        die=die or device.die,
         limits=limits,
+        start=start,
         step_s=period_s * _HEATED,
     )
     readings = sensors.read(device.gpu, truth, np.minimum(ends_ns / 1e9, truth.end))
@@ -71,5 +89,6 @@ def _activity(row: np.ndarray) -> Activity:
     )
 
 
-def _mean_activity(outcome: Outcome) -> Activity:
+def mean_activity(outcome: Outcome) -> Activity:
+    """What the device did on average."""
     return _activity(outcome.activity.mean(axis=0))

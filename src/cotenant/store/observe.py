@@ -46,7 +46,7 @@ counted AS (
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
-    slo_ms, slo_quantile, starts_with(coalesce(tenants.load, trials.load), 'closed'),
+    slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
     first_started_ns, last_done_ns, never_done
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
@@ -86,6 +86,7 @@ class _Counted(NamedTuple):
     window_s: float
     slo_ms: float | None
     slo_quantile: float | None
+    member: str | None
     closed: bool
     n: int
     due: int
@@ -168,6 +169,7 @@ def _observation(row: _Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_ms=row.slo_ms,
         slo_quantile=row.slo_quantile,
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        member=row.member,
         latency_ns=latency_ns,
     )
 

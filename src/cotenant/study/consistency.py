@@ -50,8 +50,8 @@ def _lists(study: Study) -> Iterator[Contradiction]:
         sentence = "a pair needs 2 tenants, and there is 1; write [solo] to measure it alone"
         yield Contradiction(("mixes",), sentence, frozenset({"mixes", "tenants"}))
     for path, rule in _spelled_out(study):
-        if not rule.copies and not rule.groups:
-            yield Contradiction(path, "expected copies or groups in this mapping", frozenset({"mixes"}))
+        if not rule.copies and not rule.beside and not rule.groups:
+            yield Contradiction(path, "expected copies, beside or groups in this mapping", frozenset({"mixes"}))
 
 
 def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
@@ -61,29 +61,45 @@ def _spelled_out(study: Study) -> Iterator[tuple[Path, MixLists]]:
 
 
 def _unknown_members(study: Study) -> Iterator[Contradiction]:
-    on = frozenset({"tenants"})
-
-    def unknown(path: Path, name: str) -> Iterator[Contradiction]:
-        if name not in study.tenants:
-            near = did_you_mean(name, study.tenants)
-            yield Contradiction(path, f"there is no tenant {shown(name)} in this study{near}", on)
-
     for path, rule in _spelled_out(study):
         for tenant, counts in rule.copies.items():
-            yield from unknown((*path, "copies", tenant), tenant)
+            yield from _unknown(study, (*path, "copies", tenant), tenant)
             if not counts:
                 sentence = "expected how many copies, such as [2, 3, 4], not an empty list"
-                yield Contradiction((*path, "copies", tenant), sentence, on)
-        for group, members in rule.groups.items():
-            inner = (*path, "groups", group)
-            if len(members) < 2:
-                sentence = f"a group needs at least 2 tenants, not {len(members)}; solo trials are always measured"
-                yield Contradiction(inner, sentence, on)
-            if "+" in group and group != pair_label(members):
-                sentence = f"a name with + has to be that of the members, {shown(pair_label(members))}"
-                yield Contradiction(inner, sentence, on)
-            for index, member in enumerate(members):
-                yield from unknown((*inner, index), member)
+                yield Contradiction((*path, "copies", tenant), sentence, frozenset({"tenants"}))
+        yield from _unknown_beside(study, (*path, "beside"), rule)
+        yield from _unknown_in_groups(study, (*path, "groups"), rule)
+
+
+def _unknown(study: Study, path: Path, name: str) -> Iterator[Contradiction]:
+    if name not in study.tenants:
+        near = did_you_mean(name, study.tenants)
+        yield Contradiction(path, f"there is no tenant {shown(name)} in this study{near}", frozenset({"tenants"}))
+
+
+def _unknown_beside(study: Study, path: Path, rule: MixLists) -> Iterator[Contradiction]:
+    for base, tests in rule.beside.items():
+        inner = (*path, base)
+        yield from _unknown(study, inner, base)
+        if base in tests:
+            sentence = f"{shown(base)} beside itself is a matter of copies"
+            yield Contradiction(inner, sentence, frozenset({"tenants"}))
+        for index, test in enumerate(tests):
+            yield from _unknown(study, (*inner, index), test)
+
+
+def _unknown_in_groups(study: Study, path: Path, rule: MixLists) -> Iterator[Contradiction]:
+    on = frozenset({"tenants"})
+    for group, members in rule.groups.items():
+        inner = (*path, group)
+        if len(members) < 2:
+            sentence = f"a group needs at least 2 tenants, not {len(members)}; solo trials are always measured"
+            yield Contradiction(inner, sentence, on)
+        if "+" in group and group != pair_label(members):
+            sentence = f"a name with + has to be that of the members, {shown(pair_label(members))}"
+            yield Contradiction(inner, sentence, on)
+        for index, member in enumerate(members):
+            yield from _unknown(study, (*inner, index), member)
 
 
 def _labels(study: Study) -> Iterator[Contradiction]:
@@ -101,8 +117,14 @@ def _mixes_with_paths(study: Study) -> Iterator[tuple[Path, Mix]]:
         for mix in mixes_of((rule,), tuple(study.tenants)):
             inner: Path = ("mixes", index)
             if isinstance(rule, MixLists):
-                inner = (*inner, *(("groups", mix.label) if mix.label in rule.groups else ("copies", mix.members[0])))
+                inner = (*inner, *_key_of(mix, rule))
             yield inner, mix
+
+
+def _key_of(mix: Mix, rule: MixLists) -> Path:
+    if mix.label in rule.groups:
+        return "groups", mix.label
+    return ("copies", mix.members[0]) if len(set(mix.members)) == 1 else ("beside", mix.members[-1])
 
 
 def _shares(study: Study) -> Iterator[Contradiction]:

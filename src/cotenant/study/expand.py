@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cotenant.load.spec import Load
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
+from cotenant.study.spread import NOWHERE, Placement, placements
 from cotenant.study.values import Controls
-from cotenant.tenancy import ALONE, Block, Sharing, Tenant, Trial
+from cotenant.tenancy import ALONE, APART, Block, Sharing, Tenant, Trial
 
 OWN = "own"
 """Label of the load of trials in which every tenant brings its own."""
@@ -24,13 +25,14 @@ class _Cell:
     settings: Controls
     level: Load | None
     """The study's load; None: every tenant brings its own."""
+    place: Placement = NOWHERE
 
     @property
     def load(self) -> str:
         return OWN if self.level is None else label_of(self.level)
 
 
-def expand(study: Study, block: int, modes: Sequence[str]) -> Block:
+def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str] = ()) -> Block:
     """The trials of one block in their random order.
 
     A block holds a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
@@ -43,8 +45,9 @@ def expand(study: Study, block: int, modes: Sequence[str]) -> Block:
         study: What to measure. Loads given as a share of capacity stay so.
         block: Number of the block from 0.
         modes: The ways to share that the device has available, for `sharing: all`.
+        members: Of a group of devices, by name: all of that is spread over them, see `spread.placements`.
     """
-    cells = _cells(study, modes)
+    cells = _cells(study, modes, members)
     seed = stable_number(study.seed, "block", block)
     order = sorted(range(len(cells)), key=lambda index: stable_number(seed, "order", index))
     trials = tuple(
@@ -52,7 +55,7 @@ def expand(study: Study, block: int, modes: Sequence[str]) -> Block:
             number=block * len(cells) + index,
             block=block,
             order=position,
-            mix=cells[index].mix.label,
+            mix=cells[index].mix.label + cells[index].place.suffix,
             tenants=_tenants(study, cells[index]),
             sharing=cells[index].sharing,
             settings=cells[index].settings,
@@ -66,9 +69,9 @@ def expand(study: Study, block: int, modes: Sequence[str]) -> Block:
     return Block(number=block, trials=trials)
 
 
-def trials_per_block(study: Study, modes: Sequence[str]) -> int:
+def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] = ()) -> int:
     """How many trials each block has."""
-    return len(_cells(study, modes))
+    return len(_cells(study, modes, members))
 
 
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
@@ -86,7 +89,8 @@ def arrival_seed(trial: Trial, tenant: Tenant) -> int:
 
     The first copy meets the arrivals that the tenant meets alone.
     """
-    copy = tenant.name.removeprefix(tenant.of).removeprefix("#") or "1"
+    name = tenant.name if tenant.member is None else tenant.name.rpartition("@")[0]
+    copy = name.removeprefix(tenant.of).removeprefix("#") or "1"
     return stable_number(trial.seed, "arrivals", tenant.of, copy)
 
 
@@ -114,12 +118,18 @@ def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
     return study.loads if heeded else (None,)
 
 
-def _cells(study: Study, modes: Sequence[str]) -> tuple[_Cell, ...]:
+def _cells(study: Study, modes: Sequence[str], members: Sequence[str]) -> tuple[_Cell, ...]:
     """The block's trials in canonical order, each once."""
     once: dict[tuple[str, ...], _Cell] = {}
     for cell in [*_solo_cells(study), *_shared_cells(study, modes)]:
         once.setdefault(_identity(cell), cell)
-    return tuple(once.values())
+    return tuple(_placed(cell, place) for place in placements(study.spread, members) for cell in once.values())
+
+
+def _placed(cell: _Cell, place: Placement) -> _Cell:
+    """The cell on some members. Tenants that are alone on their members, and yet not alone, share nothing: `apart`."""
+    apart = cell.sharing.mode == ALONE and place.suffix
+    return replace(cell, place=place, sharing=Sharing(mode=APART) if apart else cell.sharing)
 
 
 def _solo_cells(study: Study) -> Iterator[_Cell]:
@@ -157,10 +167,17 @@ def _identity(cell: _Cell) -> tuple[str, ...]:
 
 
 def _tenants(study: Study, cell: _Cell) -> tuple[Tenant, ...]:
+    """The mix; on a group once for each member of its place, and named after it."""
     tenants = []
     for name, member in zip(cell.mix.names, cell.mix.members, strict=True):
         entry = study.tenants[member]
         load = entry.load if entry.load is not None else cell.level
         assert load is not None, "a cell without a level has tenants with loads of their own"
         tenants.append(entry.tenant(name, member, load))
-    return tuple(tenants)
+    if not cell.place.members:
+        return tuple(tenants)
+    return tuple(
+        tenant.model_copy(update={"name": f"{tenant.name}@{number}", "member": member})
+        for number, member in zip(cell.place.numbers, cell.place.members, strict=True)
+        for tenant in tenants
+    )

@@ -85,6 +85,7 @@ def forecast(
     properties: Callable[[WorkloadSpec], Properties],
     base_bytes_per_tenant: int = 0,
     device: str | None = None,
+    members: Sequence[str] = (),
 ) -> Forecast:
     """Trials, time and memory of a study.
 
@@ -95,8 +96,9 @@ def forecast(
         properties: What a request of a workload costs; asked once for each tenant.
         base_bytes_per_tenant: What a tenant's process takes before it holds a model.
         device: Where it runs; the study's device unless given.
+        members: Of a group of devices, by name.
     """
-    trials = trials_per_block(study, modes)
+    trials = trials_per_block(study, modes, members)
     calibrations = len(needs_capacity(study))
     trial_s = study.window_s + study.lead_s
     block_s = trials * trial_s

@@ -43,6 +43,11 @@ class MixLists(Frozen):
         description="Copies of one tenant beside each other: how many, for each tenant.",
         examples=[{"distilgpt2": [2, 3, 4, 10]}],
     )
+    beside: Mapping[Name, tuple[Name, ...]] = Field(
+        default_factory=dict,
+        description="Pairs with a base that stays the same: who is measured beside it, for each base.",
+        examples=[{"sgemm": ["resnet50", "bert"]}],
+    )
     groups: Mapping[GroupName, tuple[Name, ...]] = Field(
         default_factory=dict,
         description="Named groups of tenants that are on together; a tenant may repeat.",
@@ -99,5 +104,8 @@ def _mixes_of_one(rule: MixRule, tenants: Sequence[str]) -> Iterator[Mix]:
         for tenant, counts in rule.copies.items():
             for count in counts:
                 yield Mix(f"{tenant} x{count}", (tenant,) * count)
+        for base, tests in rule.beside.items():
+            for test in tests:
+                yield Mix(pair_label((test, base)), (test, base))
         for label, members in rule.groups.items():
             yield Mix(label, tuple(members))

@@ -9,6 +9,8 @@ from cotenant.load.spec import Load
 from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
 from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
 from cotenant.study.places import Places
+from cotenant.study.preconditions import Before
+from cotenant.study.spread import SPREADS, Spread
 from cotenant.study.values import (
     Controls,
     Count,
@@ -202,6 +204,23 @@ class Study(Frozen):
         default=({},),
         description="Settings of the device's controls (clocks, power limit); everything is measured at each.",
         examples=[[{}, {"power_limit_w": 250}]],
+    )
+    spread: (
+        Annotated[Spread, PlainValidator(one_of(*SPREADS)), WithJsonSchema({"type": "string", "enum": list(SPREADS)})]
+        | None
+    ) = Field(
+        default=None,
+        description="Over the members of a group of devices: each in turn, all together, all combinations of up to "
+        "four, or auto by the group's size; default: each.",
+        examples=["each"],
+    )
+    before: Before | None = Field(
+        default=None,
+        description="What has to hold before each trial: heat of the trial before is let go, or kept steady.",
+        examples=[{"cool_to": "idle+1C", "timeout": "5min"}],
+    )
+    pause_s: SecondsOrZero = Field(
+        default=0.0, alias="pause", description="Wait this long between blocks, so that they tell of different times."
     )
     loads: tuple[LoadText, ...] = Field(
         default=(Load(kind="closed"),),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.errors import RunFolderError
+from cotenant.errors import DeviceError, RunFolderError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.model import Study
 
@@ -32,6 +32,7 @@ def run(
     study: str | Path | Study | None,
     *,
     device: str | None = None,
+    devices: str | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
     resume: Path | None = None,
@@ -42,6 +43,7 @@ def run(
     Args:
         study: A built-in study's name, a YAML file, or a study; None with ``resume``.
         device: Where, instead of the study's own device.
+        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
@@ -54,7 +56,7 @@ def run(
     from cotenant.verbs.show import show
 
     if resume is not None:
-        if study is not None or device is not None or overrides:
+        if study is not None or device is not None or devices is not None or overrides:
             raise RunFolderError(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
@@ -62,16 +64,22 @@ def run(
         folder, plan, place = _reopened(resume)
     else:
         assert study is not None
-        plan, place = _resolved(study, device, overrides)
+        plan, place = _resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
     why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
     return RunResult(folder=path, why=why, summary=show([path]))
 
 
-def dry_run(study: str | Path | Study, *, device: str | None = None, overrides: Sequence[str] = ()) -> "Forecast":
+def dry_run(
+    study: str | Path | Study,
+    *,
+    device: str | None = None,
+    devices: str | None = None,
+    overrides: Sequence[str] = (),
+) -> "Forecast":
     """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
-    plan, place = _resolved(study, device, overrides)
+    plan, place = _resolved(study, device, devices, overrides)
     forecast = _forecast(plan, place)
     _require_fit(forecast, place)
     return forecast
@@ -82,15 +90,22 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
     (forecast.solo() if device.simulated else forecast).require_fit()
 
 
-def _resolved(study: str | Path | Study, device: str | None, overrides: Sequence[str]) -> "tuple[Plan, Device]":
+def _resolved(
+    study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
+) -> "tuple[Plan, Device]":
     from cotenant.devices import find_device
+    from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study
     from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
-    place = find_device(device or study.device)
+    if device is not None and devices is not None:
+        raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
+    place = find_device(devices or device or study.device)
+    if devices is not None:
+        place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
     check_workloads(study)
     return plan_for(study, place), place
@@ -118,16 +133,18 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
 
 def _forecast(plan: "Plan", device: "Device") -> "Forecast":
     from cotenant import workloads
+    from cotenant.devices.group import DeviceGroup
     from cotenant.study.forecast import forecast
 
     spec_on, base_bytes = _on(device)
     return forecast(
         plan.study,
         modes=plan.modes,
-        memory_bytes=device.free_memory_bytes(),
+        memory_bytes=device.least_free_bytes() if isinstance(device, DeviceGroup) else device.free_memory_bytes(),
         properties=lambda spec: workloads.find(spec.name).properties(spec_on(spec)),
         base_bytes_per_tenant=base_bytes,
         device=device.name,
+        members=plan.members,
     )
 
 
@@ -137,7 +154,9 @@ def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]
 
     if not device.simulated:
         return (lambda spec: spec), PROCESS_BYTES
+    from cotenant.devices.group import DeviceGroup
     from cotenant.devices.simulated.device import SimulatedGpu
 
-    assert isinstance(device, SimulatedGpu)
-    return device.spec, device.context_bytes
+    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
+    assert isinstance(gpu, SimulatedGpu)
+    return gpu.spec, gpu.context_bytes

@@ -1,16 +1,17 @@
 """A GPU that isn't there, as a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
+from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.catalogue import DTYPES, GpuSpec
 from cotenant.devices.simulated.cost import solo_costs
-from cotenant.devices.simulated.dies import Die
-from cotenant.devices.simulated.fleet_names import parse
+from cotenant.devices.simulated.dies import Die, draw
+from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.fusion import FUSIONS, Fusion
 from cotenant.devices.simulated.memory import need
 from cotenant.devices.simulated.request import Request, request_of
@@ -28,6 +29,7 @@ the others are estimates."""
 BEFORE_US, AFTER_US = 30.0, 15.0
 """Host time of a request before its first launch, and after its last kernel; estimates."""
 ACTIVITY_PERIOD_S = 0.1
+CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us")
 SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
@@ -72,6 +74,11 @@ class SimulatedGpu:
         """Half precision where it has tensor cores for it."""
         return "float16" if self.gpu.tensor_tflops.float16 else "float32"
 
+    @property
+    def host_cores(self) -> int:
+        """None: no tenant's process runs anywhere."""
+        return 0
+
     def lock_keys(self) -> tuple[str, ...]:
         """Nothing physical: any number of runs can use it at once."""
         return ()
@@ -108,23 +115,39 @@ class SimulatedGpu:
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `fusion` and `host_us`; a simulated GPU does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `fusion` and `host_us`; a simulated GPU does what it is told."""
         self.controls(settings)
         return _taken()
 
     def controls(self, settings: Mapping[str, Any]) -> Controls:
         """The settings, checked. Raises DeviceError."""
-        unknown = [key for key in settings if key not in ("clock_mhz", "power_w", "fusion", "host_us")]
+        unknown = [key for key in settings if key not in CONTROLS]
         if unknown:
             raise DeviceError(
-                f"{self.name} has no control {unknown[0]!r}", hint="it has clock_mhz, power_w, fusion and host_us"
+                f"{self.name} has no control {unknown[0]!r}",
+                hint=f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
             )
+        settings = self.absolute(settings)
         fusion = settings.get("fusion", "eager")
         if fusion not in FUSIONS:
             raise DeviceError(f"{fusion!r} is no way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
         limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
+        if not _boost(settings):
+            if limits.clock_mhz is not None:
+                raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
+            limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
         return Controls(limits, fusion, _number(settings, "host_us"))
+
+    def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same with `80%` of the highest clock or of the power limit as a number: whole steps and whole watts."""
+        clocks, limit_w = self.gpu.clocks_mhz, self.gpu.power.limit_w
+        values = dict(settings)
+        if (share := _share_of_most(settings, "clock_mhz")) is not None:
+            values["clock_mhz"] = clocks.boost - round((1 - share) * clocks.boost / clocks.step) * clocks.step
+        if (share := _share_of_most(settings, "power_w")) is not None:
+            values["power_w"] = float(round(share * limit_w))
+        return values
 
     def free_memory_bytes(self) -> int:
         """All of its memory: nobody else is on it."""
@@ -141,8 +164,11 @@ class SimulatedGpu:
         return self.context_bytes if needed is None else needed.total
 
     def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that this GPU does well, unless it names one."""
-        return spec if spec.dtype is not None else spec.model_copy(update={"dtype": self.default_dtype})
+        """The spec with the number format that this GPU does well, unless it or its workload names one."""
+        if spec.dtype is not None:
+            return spec
+        own = getattr(workloads.find(spec.name), "dtype", None)
+        return spec.model_copy(update={"dtype": own or self.default_dtype})
 
     def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
         """The request's kernels, from a dry run of the workload; remembered."""
@@ -211,13 +237,31 @@ def open_simulated(name: str) -> SimulatedGpu:
     named = parse(name)
     if named.count is not None:
         raise DeviceError(
-            f"{name.strip()} is a fleet of {named.count}, and a study runs on one GPU",
+            f"{name.strip()} is a fleet of {named.count}, and one GPU is wanted here",
             hint=f"name one of them: sim:{named.gpu.name}#0 to sim:{named.gpu.name}#{named.count - 1}",
         )
     member = "" if named.index is None else f"#{named.index}"
-    path = name.strip().removeprefix("sim:").partition("#")[0]
-    own = path.lower().endswith((".yaml", ".yml"))
-    return SimulatedGpu(f"sim:{path if own else named.gpu.name}{member}", named.gpu, named.die())
+    return SimulatedGpu(f"sim:{_written(name, named)}{member}", named.gpu, named.die())
+
+
+def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], SimulatedGpu]]:
+    """A fleet's name, its members' names, and what opens one: what a request consists of is found out once for all."""
+    named = parse(name)
+    assert named.count is not None, "only called with the name of a fleet"
+    fleet = f"sim:{_written(name, named)}"
+    requests: dict[tuple[str, Fusion], Request] = {}
+
+    def open_member(member: str) -> SimulatedGpu:
+        die = draw(named.gpu, int(member.rpartition("#")[2]))
+        return SimulatedGpu(member, named.gpu, die, _requests=requests)
+
+    return f"{fleet}*{named.count}", tuple(f"{fleet}#{index}" for index in range(named.count)), open_member
+
+
+def _written(name: str, named: Named) -> str:
+    """A GPU of the catalogue by its own name, one of the user's by its file."""
+    path = name.strip().removeprefix("sim:").partition("#")[0].partition("*")[0]
+    return path if path.lower().endswith((".yaml", ".yml")) else named.gpu.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +285,26 @@ def _number(settings: Mapping[str, Any], key: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise DeviceError(f"{key} must be a number, not {value!r}")
     return float(value)
+
+
+def _share_of_most(settings: Mapping[str, Any], key: str) -> float | None:
+    value = settings.get(key)
+    if not isinstance(value, str):
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / 100
+    except ValueError:
+        share = float("nan")
+    if not value.strip().endswith("%") or not 0 < share <= 1:
+        raise DeviceError(f"{key} must be a number or a share such as 80%, not {value!r}")
+    return share
+
+
+def _boost(settings: Mapping[str, Any]) -> bool:
+    value = settings.get("boost", True)
+    if value not in (True, False, "on", "off"):
+        raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
+    return value in (True, "on")
 
 
 def _plain(die: Die) -> dict[str, float]:

@@ -1,0 +1,283 @@
+"""Several devices as one: a box of GPUs, the cores of a CPU one by one, a simulated fleet.
+
+A group is made of members, each a device of its own. Tenants say on which member they sit; everything else (seats,
+sharing, controls, sensors) is the members' own, so that a group adds no second way to do any of it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from cotenant.devices.protocol import (
+    Arrangement,
+    Device,
+    Finding,
+    Ground,
+    HostPlan,
+    Probe,
+    Roofline,
+    Seat,
+    SeatReport,
+    SensorInfo,
+    SharingMode,
+)
+from cotenant.errors import DeviceError
+from cotenant.tenancy import ALONE, APART, Sharing, Tenant
+
+_MEMBER = "member"
+"""The option by which a seat knows whose it is."""
+
+
+class MemberProbe:
+    """A member's probe, which knows whose sensors it reads."""
+
+    def __init__(self, device: str, probe: Probe) -> None:
+        self.device = device
+        """The member's lasting identity."""
+        self.sensors: tuple[SensorInfo, ...] = probe.sensors
+        self.read = probe.read
+
+
+class GroupGround:
+    """What the members' sharings need beside their tenants, as one: all of it stands, or none."""
+
+    def __init__(self, grounds: Sequence[Ground], users: Counter[int]) -> None:
+        self.name = ", ".join(dict.fromkeys(ground.name for ground in grounds))
+        self.alone = any(ground.alone for ground in grounds)
+        self._grounds = tuple(grounds)
+        self._users = users
+        self._standing = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Set all of them up."""
+        with ExitStack() as entering:
+            for ground in self._grounds:
+                entering.enter_context(self._held(ground))
+            self._standing = entering.pop_all()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Put everything back everywhere, whatever happens at one member."""
+        self._standing.close()
+
+    @contextmanager
+    def _held(self, ground: Ground) -> Iterator[None]:
+        """A member's ground serves every set of members that it is part of: the last one puts it back."""
+        if not self._users[id(ground)]:
+            ground.__enter__()
+        self._users[id(ground)] += 1
+        try:
+            yield
+        finally:
+            self._users[id(ground)] -= 1
+            if not self._users[id(ground)]:
+                ground.__exit__(None, None, None)
+
+    def stands(self) -> bool:
+        """Whether all of them are still there."""
+        return all(ground.stands() for ground in self._grounds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A member's part of a mix."""
+
+    member: str
+    tenants: tuple[int, ...]
+    """Positions in the whole mix."""
+    names: tuple[str, ...]
+    arrangement: Arrangement
+
+
+@dataclass(slots=True)
+class GroupArrangement:
+    """A mix laid out over members."""
+
+    parts: tuple[_Part, ...]
+    ground: Ground | None = None
+
+    @property
+    def hosts(self) -> tuple[HostPlan, ...]:
+        """The members' processes, their tenants counted over the whole mix."""
+        return tuple(_of_member(host, part) for part in self.parts for host in part.arrangement.hosts)
+
+    def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
+        """Each member looks at its own tenants."""
+        return tuple(
+            sentence
+            for part in self.parts
+            for sentence in part.arrangement.verify([report for report in reports if report.tenant in part.names])
+        )
+
+
+class DeviceGroup:
+    """Devices that are measured together; each is opened when it is first needed."""
+
+    def __init__(self, name: str, names: Sequence[str], open_member: Callable[[str], Device]) -> None:
+        self.name = name
+        self.names = tuple(names)
+        self.simulated = name.startswith("sim:")
+        self._open = open_member
+        self._opened: dict[str, Device] = {}
+        self._identities: dict[str, str] = {}
+        self._grounds: dict[tuple[int, ...], GroupGround] = {}
+        self._users: Counter[int] = Counter()
+
+    @property
+    def members(self) -> tuple[Device, ...]:
+        """All of them, in order."""
+        return tuple(self.member(name) for name in self.names)
+
+    def member(self, name: str | None) -> Device:
+        """One of them; a tenant that doesn't say where it sits is with the first.
+
+        Raises:
+            DeviceError: It is none of the group's.
+        """
+        name = self.names[0] if name is None else name
+        if name not in self._opened:
+            if name not in self.names:
+                raise DeviceError(
+                    f"{self.name} has no member {name!r}", hint=f"it has {self.names[0]} to {self.names[-1]}"
+                )
+            self._opened[name] = self._open(name)
+        return self._opened[name]
+
+    def identity(self, name: str) -> str:
+        """What a member is called on every day and from every machine: its UUID, or else its name."""
+        if name not in self._identities:
+            device = self.member(name)
+            known = None if device.simulated else device.describe().get("uuid")
+            self._identities[name] = str(known or device.name)
+        return self._identities[name]
+
+    def only(self, names: Sequence[str]) -> "DeviceGroup":
+        """The group as a trial sees it that uses some of its members."""
+        part = DeviceGroup(self.name, [name for name in self.names if name in names] or self.names[:1], self._open)
+        for shared in ("_opened", "_identities", "_grounds", "_users"):
+            setattr(part, shared, getattr(self, shared))
+        return part
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        first = self.member(None)
+        return f"{len(self.names)} members, each {getattr(first, 'meaning', first.name)}"
+
+    @property
+    def host_cores(self) -> int:
+        """Cores of their own add up; GPUs use the machine's, all of them the same ones."""
+        counts = [member.host_cores for member in self.members]
+        return sum(counts) if self.names[0].startswith("cpu") else max(counts)
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """Those of all members."""
+        return tuple(dict.fromkeys(key for member in self.members for key in member.lock_keys()))
+
+    def describe(self) -> Mapping[str, Any]:
+        """What the members have in common, and where each differs."""
+        described = {name: dict(self.member(name).describe()) for name in self.names}
+        first = next(iter(described.values()))
+        common = {
+            key: value
+            for key, value in first.items()
+            if all(key in one and one[key] == value for one in described.values())
+        }
+        members = [
+            {_MEMBER: name, "identity": self.identity(name)}
+            | {key: value for key, value in one.items() if key not in common}
+            for name, one in described.items()
+        ]
+        return {**common, "members": members}
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """The ways in which every member can be shared, or why one of them can't."""
+        by_mode: dict[str, SharingMode] = {}
+        for member in self.members:
+            for mode in member.sharings():
+                if by_mode.setdefault(mode.mode, mode).available and not mode.available:
+                    by_mode[mode.mode] = mode
+        return tuple(by_mode.values())
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> GroupArrangement:
+        """Each member lays its own tenants out; one tenant on a member is alone there."""
+        places: dict[str, list[int]] = {}
+        for index, tenant in enumerate(tenants):
+            places.setdefault(tenant.member or self.names[0], []).append(index)
+        parts = []
+        for name, indices in places.items():
+            mine = [tenants[index] for index in indices]
+            alone = sharing.mode == APART or len(mine) == 1
+            arrangement = self.member(name).arrange(Sharing(mode=ALONE) if alone else sharing, mine)
+            parts.append(_Part(name, tuple(indices), tuple(tenant.name for tenant in mine), arrangement))
+        return GroupArrangement(tuple(parts), self._ground([part.arrangement for part in parts]))
+
+    def _ground(self, arrangements: Sequence[Arrangement]) -> Ground | None:
+        """Mixes whose members stand on the same grounds get the same object."""
+        grounds = [one.ground for one in arrangements if one.ground is not None]
+        if not grounds:
+            return None
+        return self._grounds.setdefault(tuple(id(ground) for ground in grounds), GroupGround(grounds, self._users))
+
+    def seat(self, options: Mapping[str, Any]) -> Seat:
+        """The member's seat; no other member is opened for it."""
+        return self.member(options[_MEMBER]).seat({key: value for key, value in options.items() if key != _MEMBER})
+
+    def probes(self) -> Sequence[Probe]:
+        """Those of all members, each knowing whose sensors it reads."""
+        return [MemberProbe(self.identity(name), probe) for name in self.names for probe in self.member(name).probes()]
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+        """Set the controls of all members, and restore them all."""
+        return self._applied(settings)
+
+    @contextmanager
+    def _applied(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+        with ExitStack() as restore:
+            yield tuple(
+                f"{member.name}: {sentence}"
+                for member in self.members
+                for sentence in restore.enter_context(member.apply(settings))
+            )
+
+    def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings relative to the device as its first member takes them: members are compared at equal settings."""
+        own: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = getattr(self.member(None), "absolute", None)
+        return settings if own is None else own(settings)
+
+    def free_memory_bytes(self) -> int:
+        """Memory that all tenants can have together; cores share the machine's."""
+        pools: dict[str, int] = {}
+        for member in self.members:
+            pool = "host" if member.name.startswith("cpu") else member.name
+            pools[pool] = min(member.free_memory_bytes(), pools.get(pool, 1 << 62))
+        return sum(pools.values())
+
+    def least_free_bytes(self) -> int:
+        """Memory that the tenants of the fullest member can have while all members are used."""
+        free = {member.name: member.free_memory_bytes() for member in self.members}
+        cores = sum(name.startswith("cpu") for name in free)
+        return min(size // cores if name.startswith("cpu") else size for name, size in free.items())
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Peak rates of one member."""
+        return self.member(None).roofline(refresh=refresh)
+
+    def remembered_roofline(self) -> Roofline | None:
+        """The same if they were measured before; nothing is measured."""
+        remembered: Callable[[], Roofline | None] | None = getattr(self.member(None), "remembered_roofline", None)
+        return None if remembered is None else remembered()
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """What the members' doctors find; what all of them find is said once."""
+        return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
+
+
+def _of_member(host: HostPlan, part: _Part) -> HostPlan:
+    seats = tuple(
+        replace(seat, tenant=part.tenants[seat.tenant], options={**seat.options, _MEMBER: part.member})
+        for seat in host.seats
+    )
+    return replace(host, seats=seats)

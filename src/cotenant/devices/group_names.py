@@ -1,0 +1,92 @@
+"""Names of groups: `cpu:each`, `cuda:all`, `cuda:0,2`, `sim:v100-sxm2-16gb*392`, and `all` that this machine has."""
+
+from collections.abc import Callable
+
+from cotenant.devices.cpu.cores import format_cores, parse_cores
+from cotenant.devices.group import DeviceGroup
+from cotenant.devices.protocol import Device
+from cotenant.errors import DeviceError
+
+ALL = "all"
+EACH = "cpu:each"
+
+Opener = Callable[[str], Device]
+
+
+def open_group(name: str, find: Opener) -> DeviceGroup | None:
+    """The group of that name; None: it names a single device (or none at all).
+
+    Args:
+        name: As the user wrote it.
+        find: Opens a member by its name.
+
+    Raises:
+        DeviceError: It names a group that isn't there.
+    """
+    family, _, part = name.partition(":")
+    if name == ALL:
+        return _gpus(ALL, ALL, find) if _gpu_count() else _cores(find)
+    if name == EACH:
+        return _cores(find)
+    if family == "sim" and "*" in part:
+        return _fleet(part)
+    if family == "cuda" and (part == ALL or "," in part or "-" in part):
+        return _gpus(name, part, find)
+    return None
+
+
+def require_group(device: Device, name: str) -> DeviceGroup:
+    """What `--devices` names. Raises DeviceError if that is one device only."""
+    if isinstance(device, DeviceGroup):
+        return device
+    raise DeviceError(
+        f"{name!r} is one device, not a group of them",
+        hint=f"use --device {name}, or a group: {ALL}, {EACH}, cuda:all, cuda:0,1, sim:v100-sxm2-16gb*4",
+    )
+
+
+def _cores(find: Opener) -> DeviceGroup:
+    from cotenant.devices.cpu import open_cpu
+
+    return DeviceGroup(EACH, [f"cpu:{core}" for core in open_cpu("cpu", None).cores], find)
+
+
+def _fleet(part: str) -> DeviceGroup:
+    from cotenant.devices.simulated.device import fleet_opener
+
+    name, names, open_member = fleet_opener(part)
+    return DeviceGroup(name, names, open_member)
+
+
+def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
+    count = _gpu_count()
+    there = tuple(range(count))
+    try:
+        wanted = there if part == ALL else parse_cores(part)
+    except ValueError:
+        raise DeviceError(f"{name!r} names no group of GPUs", hint="write cuda:all, cuda:0,1 or cuda:0-3") from None
+    absent = [index for index in wanted if index >= count]
+    if absent or not count:
+        has = f"this machine has {count} NVIDIA GPU{'s'[: count != 1]}" if count else "this machine has no NVIDIA GPU"
+        what = f"cuda:{absent[0]}" if absent else "such device"
+        raise DeviceError(
+            f"there is no {what} for {name!r}: {has}",
+            hint="use cpu:each, or simulate a fleet: --device sim:v100-sxm2-16gb*4; `cotenant devices` lists all",
+        )
+    # Spelled out, so that a run goes on with the same GPUs, or says which one is gone.
+    return DeviceGroup(f"cuda:{_spelled(wanted)}", [f"cuda:{index}" for index in wanted], find)
+
+
+def _spelled(indices: tuple[int, ...]) -> str:
+    return f"{indices[0]}-{indices[0]}" if len(indices) == 1 else format_cores(indices)
+
+
+def _gpu_count() -> int:
+    """NVIDIA GPUs of this machine; 0 without a driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError:
+        return 0
