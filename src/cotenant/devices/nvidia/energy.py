@@ -76,7 +76,8 @@ def _too_short(begin_s: float, end_s: float, sensor: PowerSensor) -> str | None:
     least = shortest_s(sensor)
     if end_s - begin_s >= least:
         return None
-    return f"a stretch of {(end_s - begin_s) * 1e3:.0f} ms is shorter than the sensor can tell apart ({least * 1e3:.0f} ms)"
+    length = f"{(end_s - begin_s) * 1e3:.0f} ms"
+    return f"a stretch of {length} is shorter than what the sensor can tell apart, {least * 1e3:.0f} ms"
 
 
 def _within(t_s: Floats, values: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> tuple[Floats, Floats]:

@@ -35,20 +35,25 @@ class _Library:
         self._lock = threading.RLock()
         self._pid: int | None = None
         self._handles: dict[str, Any] = {}
+        self.remembered: dict[Any, Any] = {}
 
     def bindings(self) -> Any:
         """nvidia-ml-py, initialised."""
         import pynvml
 
         with self._lock:
-            if self._pid != os.getpid():
+            if not self.is_open():
                 self._handles.clear()
                 try:
                     pynvml.nvmlInit()
                 except pynvml.NVMLError as error:
-                    raise _problem(error, "nvmlInit", "the NVIDIA driver") from None
+                    raise problem(error, "nvmlInit", "the NVIDIA driver") from None
                 self._pid = os.getpid()
         return pynvml
+
+    def is_open(self) -> bool:
+        """Whether this process has it open."""
+        return self._pid == os.getpid()
 
     def handle(self, uuid: str, of: str) -> Any:
         """What the functions want to be given for a GPU; asked for once."""
@@ -62,11 +67,12 @@ class _Library:
         import pynvml
 
         with self._lock:
-            if self._pid == os.getpid():
+            if self.is_open():
                 with suppress(pynvml.NVMLError):  # a driver that is gone needs no goodbye
                     pynvml.nvmlShutdown()
             self._pid = None
             self._handles.clear()
+            self.remembered.clear()
 
 
 _library = _Library()
@@ -75,6 +81,16 @@ _library = _Library()
 def forget() -> None:
     """Close the library; the next call opens it anew and sees what has changed (a reloaded driver, a new GPU)."""
     _library.forget()
+
+
+def remembered() -> dict[Any, Any]:
+    """What was found out about this driver's GPUs at some cost; forgotten with it."""
+    return _library.remembered
+
+
+def is_open() -> bool:
+    """Whether this process has the library open."""
+    return _library.is_open()
 
 
 def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
@@ -92,7 +108,7 @@ def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
     try:
         return getattr(bindings, function)(*args)
     except bindings.NVMLError as error:
-        raise _problem(error, function, of) from None
+        raise problem(error, function, of) from None
     except AttributeError:
         message = f"the installed nvidia-ml-py has no {function}"
         raise DriverProblem(
@@ -137,7 +153,8 @@ def is_lost(error: Exception) -> bool:
     return _TROUBLES.get(int(getattr(error, "value", 0))) in {"lost", "no driver"} or getattr(error, "value", 0) == 1
 
 
-def _problem(error: Exception, function: str, of: str) -> DriverProblem:
+def problem(error: Exception, function: str, of: str) -> DriverProblem:
+    """The sentence for an error of the bindings."""
     code = int(getattr(error, "value", 999))
     trouble = _TROUBLES.get(code, "failed")
     sentences: dict[Trouble, tuple[str, str]] = {

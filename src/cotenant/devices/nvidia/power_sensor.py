@@ -6,7 +6,7 @@ spot, by reading faster than the sensor changes.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -95,7 +95,7 @@ def update_period_s(t_s: Floats, values: Floats) -> float | None:
     if changes.size < FEWEST_CHANGES + 1:
         return None
     period = float(np.median(np.diff(changes)))
-    return None if period < 1.5 * float(np.median(np.diff(t_s))) else period
+    return None if period < 1.5 * float(np.median(np.diff(t_s))) else round(period, 4)
 
 
 def watch(read: Callable[[], float], *, at_most_s: float = 0.7, pause_s: float = 0.002) -> tuple[Floats, Floats]:
@@ -109,8 +109,3 @@ def watch(read: Callable[[], float], *, at_most_s: float = 0.7, pause_s: float =
         t_s.append(time.monotonic() - begin)
         changes += values[-1] != values[-2]
     return np.array(t_s), np.array(values)
-
-
-def measured(sensor: PowerSensor, read: Callable[[], float]) -> PowerSensor:
-    """The sensor with its update period as seen now; unchanged if the value stood still."""
-    return replace(sensor, measured_update_s=update_period_s(*watch(read)))

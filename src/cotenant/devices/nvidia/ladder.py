@@ -1,0 +1,73 @@
+"""For each metric the sources in the order of their worth, which one was taken, and why better ones were not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One source of a metric."""
+
+    source: str
+    worth: str
+    """One clause: what it sees, and what it doesn't."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The source that a metric is read from, and the better ones that could not be had."""
+
+    metric: str
+    rung: Rung | None
+    """None: nothing gives this metric here."""
+    missed: Mapping[str, str]
+    """Why, by source."""
+
+    @property
+    def sentence(self) -> str:
+        """For the doctor and the manifest."""
+        why = "; ".join(f"not from {source}: {reason}" for source, reason in self.missed.items())
+        took = f"{self.metric} from {self.rung.source} ({self.rung.worth})" if self.rung else f"no {self.metric}"
+        return f"{took}; {why}" if why else took
+
+
+LADDERS: Mapping[str, tuple[Rung, ...]] = {
+    "energy": (
+        Rung("NVML energy counter", "counts every update, resets when the driver is reloaded"),
+        Rung("NVML power, instant", "summed up; blind between windows"),
+        Rung("NVML power, average", "summed up; lags a second behind"),
+        Rung("NVML power usage", "summed up; instant or a second's average, by architecture and driver"),
+    ),
+    "power": (
+        Rung("NVML power, instant", "field 186: the shortest window there is"),
+        Rung("NVML power usage", "instant on GA100 and older, a second's average on others"),
+    ),
+    "activity": (
+        Rung("NVML GPM", "SM, tensor core and DRAM activity, Hopper and newer"),
+        Rung("DCGM", "SM, tensor core and DRAM activity, Volta and newer, needs its host engine"),
+        Rung("NVML utilisation", "only whether any kernel ran; says nothing of how many SMs it used"),
+    ),
+    "throttling": (
+        Rung("NVML throttle counters", "nanoseconds held back, by reason; misses nothing"),
+        Rung("NVML event reasons", "the reasons at each reading; misses what comes and goes between"),
+    ),
+    "PCIe traffic": (
+        Rung("NVML GPM", "rate between two readings"),
+        Rung("NVML PCIe throughput", "20 ms out of every reading period"),
+    ),
+}
+
+
+def choose(metric: str, unavailable: Mapping[str, str]) -> Choice:
+    """The best source that isn't known to be unavailable.
+
+    Args:
+        metric: A key of `LADDERS`.
+        unavailable: Why a source can't be had here, by source.
+    """
+    missed: dict[str, str] = {}
+    for rung in LADDERS[metric]:
+        if rung.source not in unavailable:
+            return Choice(metric, rung, missed)
+        missed[rung.source] = unavailable[rung.source]
+    return Choice(metric, None, missed)

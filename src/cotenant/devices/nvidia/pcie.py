@@ -1,0 +1,62 @@
+"""PCIe traffic of GPUs without GPM. The driver's function watches a counter for 20 ms, so it is asked on the side."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+
+from cotenant.devices.nvidia import library
+from cotenant.devices.nvidia.nvml import GpuFacts, handle
+from cotenant.devices.protocol import SensorInfo
+
+PERIOD_S = 2.0
+SOURCE = "NVML PCIe throughput"
+_NOTHING = (float("nan"), float("nan"))
+
+
+class PcieProbe:
+    """Each reading gives what was found since the one before, and starts the next."""
+
+    def __init__(self, gpu: GpuFacts) -> None:
+        self._device, self._label = handle(gpu), gpu.label
+        self._read, self._error = library.function("nvmlDeviceGetPcieThroughput"), library.nvml_error()
+        self._asked: Future[tuple[float, float]] | None = None
+        quality = f"20 ms out of every {PERIOD_S:g} s, up to {PERIOD_S:g} s before it is noted"
+        self.sensors: tuple[SensorInfo, ...] = (
+            SensorInfo("pcie_tx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"sent to the host; {quality}"),
+            SensorInfo("pcie_rx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"received from the host; {quality}"),
+        )
+
+    def read(self) -> Sequence[float]:
+        """Bytes per second, sent and received."""
+        found = _NOTHING
+        if self._asked is not None:
+            if not self._asked.done():
+                return found
+            found = self._asked.result()
+        self._asked = _side().submit(self._ask)
+        return found
+
+    def _ask(self) -> tuple[float, float]:
+        try:
+            return self._read(self._device, 0) * 1024.0, self._read(self._device, 1) * 1024.0
+        except self._error as error:
+            if library.is_lost(error):
+                raise OSError(f"{self._label} is lost") from None
+            return _NOTHING
+
+
+@cache
+def _side() -> ThreadPoolExecutor:
+    """One thread for all GPUs: what they are asked takes 40 ms each and none is in a hurry."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="pcie")
+
+
+def unavailable(gpu: GpuFacts) -> str | None:
+    """Why it can't be read here, or None."""
+    try:
+        library.call("nvmlDeviceGetPcieThroughput", handle(gpu), 0, of=gpu.label)
+    except library.DriverProblem as problem:
+        if problem.trouble == "lost":
+            raise
+        return problem.message
+    return None

@@ -1,0 +1,246 @@
+"""What can be read of a GPU through its driver, grouped by how often it changes, each with its source and its worth."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
+from cotenant.devices.nvidia.ladder import Choice, choose
+from cotenant.devices.nvidia.nvml import GpuFacts, handle
+from cotenant.devices.nvidia.power_sensor import Counter, PowerSensor
+from cotenant.devices.protocol import Probe, SensorInfo
+
+CLOCK_PERIOD_S = 0.1
+SLOW_PERIOD_S = 0.5
+SOURCE = "NVML"
+_SM, _MEMORY = 1, 2
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""Drivers before 535 know it by the second name only; the bits are the same."""
+_Reader = tuple[int, Callable[[], Sequence[float]]]
+"""How many numbers it gives, and what to call."""
+
+_THROTTLED: Mapping[int, tuple[str, str]] = {
+    fields.THROTTLED_POWER_CAP: ("throttled_power_cap_s", "by the power limit"),
+    fields.THROTTLED_SYNC_BOOST: ("throttled_sync_boost_s", "to keep pace with a group of GPUs"),
+    fields.THROTTLED_THERMAL: ("throttled_thermal_s", "by the driver, for heat"),
+    fields.THROTTLED_THERMAL_HARDWARE: ("throttled_thermal_hardware_s", "by the hardware, for heat"),
+    fields.THROTTLED_POWER_BRAKE: ("throttled_power_brake_s", "by the hardware, by a signal of the power supply"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What this GPU and driver have."""
+
+    fields: frozenset[int]
+    power_usage: bool
+    energy: bool
+    gpm: str | None
+    """Why not; None: it has it."""
+    pcie: str | None
+
+
+class _ReadTogether:
+    """Sensors that are read at the same time, each by a function that gives one or several numbers."""
+
+    def __init__(self, gpu: GpuFacts, sensors: Sequence[SensorInfo], readers: Sequence[_Reader]) -> None:
+        self.sensors = tuple(sensors)
+        self._label, self._readers, self._error = gpu.label, readers, library.nvml_error()
+
+    def read(self) -> Sequence[float]:
+        """One value per sensor. Raises OSError if the GPU is lost."""
+        values: list[float] = []
+        for width, read in self._readers:
+            try:
+                values += read()
+            except self._error as error:  # one sensor that fails must not hide the others
+                if library.is_lost(error):
+                    raise OSError(f"{self._label} is lost") from None
+                values += [float("nan")] * width
+        return values
+
+
+def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
+    """The probes of one GPU.
+
+    Args:
+        gpu: Which.
+        measure_period: Watch the power sensor for at most 0.7 s, once per process, to see how often it changes.
+
+    Raises:
+        DriverProblem: The GPU is lost, or the driver is.
+    """
+    found = survey(gpu)
+    every: list[Probe | None] = [
+        _power(gpu, found, measure_period=measure_period),
+        _clocks(gpu),
+        _slow(gpu, found),
+        gpm.GpmProbe(gpu) if found.gpm is None else _utilisation(gpu),
+        pcie.PcieProbe(gpu) if found.gpm is not None and found.pcie is None else None,
+    ]
+    return tuple(probe for probe in every if probe is not None and probe.sensors)
+
+
+def survey(gpu: GpuFacts) -> Survey:
+    """Ask once for everything."""
+    wanted = (fields.POWER_AVERAGE, fields.POWER_INSTANT, fields.ENERGY, fields.MEMORY_TEMPERATURE, *fields.THROTTLED)
+    no_gpm = gpm.unavailable(gpu)
+    return Survey(
+        fields=fields.supported(gpu, wanted),
+        power_usage=_answers(gpu, "nvmlDeviceGetPowerUsage"),
+        energy=_answers(gpu, "nvmlDeviceGetTotalEnergyConsumption"),
+        gpm=no_gpm,
+        pcie=pcie.unavailable(gpu) if no_gpm is not None else None,
+    )
+
+
+def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> tuple[Choice, ...]:
+    """For each metric: which source is read here, and why no better one.
+
+    Args:
+        gpu: Which.
+        no_dcgm: Why DCGM can't be used; None: it can.
+    """
+    found = survey(gpu)
+    missing: dict[str, str] = {}
+    if found.gpm is not None:
+        missing["NVML GPM"] = found.gpm
+    if no_dcgm is not None:
+        missing["DCGM"] = no_dcgm
+    lacks = f"{gpu.name} with driver {gpu.driver} doesn't have it"
+    for source, there in (
+        ("NVML energy counter", found.energy or fields.ENERGY in found.fields),
+        ("NVML power, instant", fields.POWER_INSTANT in found.fields),
+        ("NVML power, average", fields.POWER_AVERAGE in found.fields),
+        ("NVML power usage", found.power_usage),
+        ("NVML throttle counters", fields.THROTTLED_POWER_CAP in found.fields),
+        ("NVML event reasons", reasons_function(gpu) is not None),
+        ("NVML utilisation", _answers(gpu, "nvmlDeviceGetUtilizationRates")),
+    ):
+        if not there:
+            missing[source] = lacks
+    if found.pcie is not None:
+        missing["NVML PCIe throughput"] = found.pcie
+    return tuple(choose(metric, missing) for metric in ("energy", "power", "activity", "throttling", "PCIe traffic"))
+
+
+def power_counter(gpu: GpuFacts, *, measure_period: bool = True) -> PowerSensor | None:
+    """What the `power_w` of this GPU is worth: which counter, its update period, its window; None: no power at all."""
+    return _worth(gpu, survey(gpu), measure_period=measure_period)
+
+
+def reasons_function(gpu: GpuFacts) -> str | None:
+    """By what name this driver tells why the clock is what it is."""
+    return next((name for name in _REASONS if _answers(gpu, name)), None)
+
+
+def _power(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> Probe | None:
+    """Power and energy: the fields in one call, the older functions where there are none."""
+    infos: list[SensorInfo] = []
+    readers: list[_Reader] = []
+    by_field: list[int] = []
+    worth = _worth(gpu, found, measure_period=measure_period)
+    if worth is not None:
+        source = "NVML power, instant" if worth.counter == "instant" else "NVML power usage"
+        infos.append(SensorInfo("power_w", "W", source, worth.period_s, worth.quality))
+        by_field += [fields.POWER_INSTANT] if worth.counter == "instant" else []
+    if worth is not None and worth.counter == "usage":
+        readers.append((1, _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)))
+    period_s = worth.period_s if worth else CLOCK_PERIOD_S
+    if fields.POWER_AVERAGE in found.fields:
+        average = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, "average")
+        quality = average.quality if average else "mean of the last second"
+        infos.append(SensorInfo("power_average_w", "W", "NVML power, average", period_s, quality))
+        by_field.append(fields.POWER_AVERAGE)
+    energy = f"counter of the whole GPU, new every {period_s * 1e3:.0f} ms; starts again when the driver is reloaded"
+    if fields.ENERGY in found.fields:
+        infos.append(SensorInfo("energy_j", "J", "NVML energy counter", period_s, energy))
+        by_field.append(fields.ENERGY)
+    if by_field:
+        together = fields.Fields(gpu, by_field)
+        readers.append((len(by_field), lambda: [value / 1e3 for value in together.read()]))
+    if fields.ENERGY not in found.fields and found.energy:
+        infos.append(SensorInfo("energy_j", "J", "NVML energy counter", period_s, energy))
+        readers.append((1, _scaled(gpu, "nvmlDeviceGetTotalEnergyConsumption", 1e-3)))
+    return _ReadTogether(gpu, infos, readers) if infos else None
+
+
+def _worth(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> PowerSensor | None:
+    instant = fields.POWER_INSTANT in found.fields
+    if not instant and not found.power_usage:
+        return None
+    counter: Counter = "instant" if instant else "usage"
+    published = power_sensor.expected(gpu.architecture, gpu.compute_capability, gpu.driver, counter)
+    assert published is not None  # only the average is missing on some architectures
+    seen = library.remembered()
+    key = (gpu.uuid, counter)
+    if measure_period and key not in seen:  # once per process is enough
+        together = fields.Fields(gpu, [fields.POWER_INSTANT])
+        read = together.read if instant else _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)
+        seen[key] = _watched(gpu, read)
+    return replace(published, measured_update_s=seen.get(key))
+
+
+def _watched(gpu: GpuFacts, read: Callable[[], Sequence[float]]) -> float | None:
+    try:
+        return power_sensor.update_period_s(*power_sensor.watch(lambda: read()[0]))
+    except library.nvml_error() as error:
+        if library.is_lost(error):
+            raise library.problem(error, "nvmlDeviceGetFieldValues", gpu.label) from None
+        return None
+
+
+def _clocks(gpu: GpuFacts) -> Probe | None:
+    infos: list[SensorInfo] = []
+    readers: list[_Reader] = []
+    for name, kind in (("sm_clock_mhz", _SM), ("mem_clock_mhz", _MEMORY)):
+        if _answers(gpu, "nvmlDeviceGetClockInfo", kind):
+            infos.append(SensorInfo(name, "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
+            readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, kind)))
+    if (reasons := reasons_function(gpu)) is not None:
+        quality = "bits of why the clock is what it is, at the reading; what comes and goes between is missed"
+        infos.append(SensorInfo("event_reasons", "bits", "NVML event reasons", CLOCK_PERIOD_S, quality))
+        readers.append((1, _scaled(gpu, reasons, 1.0)))
+    return _ReadTogether(gpu, infos, readers) if infos else None
+
+
+def _slow(gpu: GpuFacts, found: Survey) -> Probe | None:
+    infos: list[SensorInfo] = []
+    readers: list[_Reader] = []
+    if _answers(gpu, "nvmlDeviceGetTemperature", 0):
+        infos.append(SensorInfo("temperature_c", "°C", SOURCE, SLOW_PERIOD_S, "whole degrees, of the die"))
+        readers.append((1, _scaled(gpu, "nvmlDeviceGetTemperature", 1.0, 0)))
+    throttled = [number for number in fields.THROTTLED if number in found.fields]
+    if throttled:
+        infos += [
+            SensorInfo(name, "s", "NVML throttle counters", SLOW_PERIOD_S, f"counter: clock held back {why}")
+            for name, why in (_THROTTLED[number] for number in throttled)
+        ]
+        counters = fields.Fields(gpu, throttled)
+        readers.append((len(throttled), lambda: [value / 1e9 for value in counters.read()]))
+    if fields.MEMORY_TEMPERATURE in found.fields:
+        infos.append(SensorInfo("memory_temperature_c", "°C", SOURCE, SLOW_PERIOD_S, "whole degrees, of the memory"))
+        readers.append((1, fields.Fields(gpu, [fields.MEMORY_TEMPERATURE]).read))
+    if _answers(gpu, "nvmlDeviceGetMemoryInfo"):
+        memory, device = library.function("nvmlDeviceGetMemoryInfo"), handle(gpu)
+        quality = "held by all processes and the driver, whether they use it or not"
+        infos.append(SensorInfo("memory_used_bytes", "B", SOURCE, SLOW_PERIOD_S, quality))
+        readers.append((1, lambda: (float(memory(device).used),)))
+    return _ReadTogether(gpu, infos, readers) if infos else None
+
+
+def _utilisation(gpu: GpuFacts) -> Probe | None:
+    if not _answers(gpu, "nvmlDeviceGetUtilizationRates"):
+        return None
+    rates, device = library.function("nvmlDeviceGetUtilizationRates"), handle(gpu)
+    quality = "share of the last 0.2 to 1 s in which any kernel ran; it does not tell how many SMs were used"
+    info = SensorInfo("any_kernel_share", "share", "NVML utilisation", SLOW_PERIOD_S, quality)
+    return _ReadTogether(gpu, [info], [(1, lambda: (rates(device).gpu / 100.0,))])
+
+
+def _scaled(gpu: GpuFacts, name: str, scale: float, *args: int) -> Callable[[], Sequence[float]]:
+    read, device = library.function(name), handle(gpu)
+    return lambda: (read(device, *args) * scale,)
+
+
+def _answers(gpu: GpuFacts, name: str, *args: int) -> bool:
+    return library.ask(name, handle(gpu), *args, of=gpu.label) is not None
