@@ -1,1 +1,10 @@
-"""Jetson boards: rails, clocks and zones, read from the file system."""
+"""Jetson boards: which one this is, its rails, clocks and temperatures, and how it is set up.
+
+Every reader takes the root of the tree, so that a copy of another board's files serves as well as the board.
+"""
+
+from cotenant.devices.jetson.board import Board, find
+from cotenant.devices.jetson.findings import findings
+from cotenant.devices.jetson.probes import probes
+
+__all__ = ["Board", "find", "findings", "probes"]

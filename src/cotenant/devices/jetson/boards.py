@@ -88,3 +88,8 @@ BOARDS = (
         {"POM_5V_IN": "the whole module", "POM_5V_GPU": "the GPU", "POM_5V_CPU": "the CPU"},
     ),
 )
+
+
+def table_for(model: str) -> BoardTable | None:
+    """The family of a module, by what the device tree calls it; None: nothing is documented here."""
+    return next((table for table in BOARDS if any(part in model.lower() for part in table.match)), None)

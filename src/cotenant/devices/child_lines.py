@@ -1,0 +1,102 @@
+"""A program that prints line after line, listened to without waiting.
+
+It ends with us, however we end: if we are killed, its next line finds nobody at the other end of the pipe.
+"""
+
+import contextlib
+import os
+import subprocess
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_ENOUGH_BYTES = 1 << 16
+_UNREAD_LIMIT_BYTES = 1 << 20
+"""More than this without a line break is no text of the tools that we ask."""
+_TAIL_LINES = 20
+
+
+class ChildLines:
+    """A child process and the lines that it has printed so far, standard error included."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self._name = Path(command[0]).name
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            start_new_session=True,  # Ctrl-C is for us; we then end it
+        )
+        assert self._process.stdout is not None
+        self._fd = self._process.stdout.fileno()
+        os.set_blocking(self._fd, False)
+        self._unread = b""
+        self.tail: list[str] = []
+        """The last lines seen, for whoever has to say what went wrong."""
+        self._finalizer = weakref.finalize(self, _end, self._process)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def fresh(self) -> list[str]:
+        """The whole lines that have come since the last call. Raises OSError once it has ended and all is read."""
+        data, ended = b"", False
+        while True:
+            try:
+                part = os.read(self._fd, _ENOUGH_BYTES)
+            except BlockingIOError:
+                break
+            if not part:
+                ended = True
+                break
+            data += part
+        *whole, self._unread = (self._unread + data).split(b"\n")
+        if ended and self._unread:
+            whole.append(self._unread)
+            self._unread = b""
+        self._unread = self._unread[-_UNREAD_LIMIT_BYTES:]
+        lines = [line.decode("utf-8", errors="replace").rstrip("\r") for line in whole]
+        self.tail = [*self.tail, *lines][-_TAIL_LINES:]
+        if ended and not lines:
+            raise OSError(f"{self._name} has ended")
+        return lines
+
+    def wait_for(self, wanted: Callable[[str], bool], timeout_s: float) -> str | None:
+        """The first line that is wanted; None: it ended, or the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            try:
+                for line in self.fresh():
+                    if wanted(line):
+                        return line
+            except OSError:
+                return None
+            time.sleep(0.01)
+        return None
+
+    def exit_code(self, timeout_s: float = 1.0) -> int | None:
+        """How it ended; None: it has not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=timeout_s)
+        return None
+
+    def close(self) -> None:
+        """End it."""
+        self._finalizer()
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

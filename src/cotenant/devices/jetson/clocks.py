@@ -1,0 +1,103 @@
+"""The GPU's clock: devfreq, its governor, and whether it is held."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.devices.protocol import SensorInfo
+from cotenant.devices.tree import HeldOpen, Tree
+
+_GPUS = ("gv11b", "gp10b", "ga10b", "gb10b", "gm20b", "gpu", "gpu-gpc-0")
+EMC_RATE = "/sys/kernel/debug/bpmp/debug/clk/emc/rate"
+"""The memory's clock; only root may look."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuClock:
+    """The GPU's place in devfreq, and how its clock is governed."""
+
+    folder: str
+    governor: str | None
+    min_mhz: float | None
+    max_mhz: float | None
+    steps_mhz: tuple[float, ...]
+
+    @property
+    def held(self) -> bool:
+        """It can't move: `jetson_clocks`, or a user, has set both ends to the same."""
+        return self.min_mhz is not None and self.min_mhz == self.max_mhz
+
+
+def find_gpu(tree: Tree) -> GpuClock | None:
+    """The GPU among the devices whose frequency is governed."""
+    folders = {_name(tree, folder): folder for folder in tree.glob("/sys/class/devfreq/*")}
+    name = next((one for one in _GPUS if one in folders), None)
+    if name is None:
+        return None
+    folder = folders[name]
+    steps = (tree.text(f"{folder}/available_frequencies") or "").split()
+    return GpuClock(
+        folder=folder,
+        governor=tree.text(f"{folder}/governor"),
+        min_mhz=_mhz(tree.number(f"{folder}/min_freq")),
+        max_mhz=_mhz(tree.number(f"{folder}/max_freq")),
+        steps_mhz=tuple(int(step) / 1e6 for step in steps if step.isdecimal()),
+    )
+
+
+def _name(tree: Tree, folder: str) -> str:
+    """What the device tree calls it, else the folder: `17000000.gv11b`, `gpu-gpc-0`."""
+    stated = (tree.text(f"{folder}/device/of_node/name") or "").strip("\0")
+    own = folder.rpartition("/")[2].rpartition(".")[2]
+    return stated if stated in _GPUS else own
+
+
+def _mhz(hertz: float | None) -> float | None:
+    return None if hertz is None else hertz / 1e6
+
+
+class ClockProbe:
+    """Clock and load of the GPU, and the memory's clock where it may be read."""
+
+    def __init__(self, clock: HeldOpen, load: HeldOpen | None, emc: HeldOpen | None, folder: str) -> None:
+        self._clock, self._load, self._emc = clock, load, emc
+        sensors = [SensorInfo("sm_clock_mhz", "MHz", f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
+        if load is not None:
+            quality = "share of time with any work in the governor's last period; no measure of how full the GPU was"
+            sensors.append(SensorInfo("gpu_busy", "share", f"{folder}/device/load", 0.05, quality))
+        if emc is not None:
+            sensors.append(SensorInfo("memory_clock_mhz", "MHz", EMC_RATE, 0.1, "the clock last set"))
+        self.sensors: tuple[SensorInfo, ...] = tuple(sensors)
+
+    def read(self) -> Sequence[float]:
+        """MHz, share, MHz. Raises OSError if the GPU is gone."""
+        values = [int(self._clock.read()) / 1e6]
+        for file, scale in ((self._load, 1e-3), (self._emc, 1e-6)):
+            if file is not None:
+                values.append(_number(file) * scale)
+        return values
+
+
+def _number(file: HeldOpen) -> float:
+    try:
+        return float(int(file.read()))
+    except (OSError, ValueError):  # a GPU that sleeps has no load to tell
+        return math.nan
+
+
+def open_clocks(tree: Tree) -> ClockProbe | None:
+    """The probe, if the GPU's clock may be read."""
+    gpu = find_gpu(tree)
+    if gpu is None:
+        return None
+    clock = _opened(tree, f"{gpu.folder}/cur_freq")
+    if clock is None:
+        return None
+    return ClockProbe(clock, _opened(tree, f"{gpu.folder}/device/load"), _opened(tree, EMC_RATE), gpu.folder)
+
+
+def _opened(tree: Tree, inner: str) -> HeldOpen | None:
+    try:
+        return HeldOpen(tree.path(inner))
+    except OSError:
+        return None
