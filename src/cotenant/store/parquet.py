@@ -22,6 +22,8 @@ from cotenant.records import MISSING_NS, TABLES, Column, Columns, TrialRecords
 if TYPE_CHECKING:
     import duckdb
 
+ROWS_AT_ONCE = 50
+"""A statement for each row takes seconds for the tenants of a fleet; one for all of them is no faster than this."""
 BULK = ("requests", "stages", "samples", "kernels")
 
 
@@ -84,11 +86,14 @@ def _load_rows(
     columns = TABLES[table]
     declared = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
     con.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(table)} ({declared})")
-    places = ", ".join("?" for _ in columns)
+    places = f"({', '.join('?' for _ in columns)})"
     for row in rows:
         _refuse_unknown(table, row)
-        values = [constants.get(column.name, _plain(row.get(column.name))) for column in columns]
-        con.execute(f"INSERT INTO temp.{quoted(table)} VALUES ({places})", values)  # noqa: S608  (our own names)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[start : start + ROWS_AT_ONCE]
+        values = [constants.get(column.name, _plain(row.get(column.name))) for row in part for column in columns]
+        every = ", ".join(places for _ in part)
+        con.execute(f"INSERT INTO temp.{quoted(table)} VALUES {every}", values)  # noqa: S608  (our own names)
 
 
 def _load_columns(
