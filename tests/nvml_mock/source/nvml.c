@@ -264,8 +264,13 @@ API nvmlDeviceGetClockInfo(Device d, unsigned kind, unsigned *to) {
     DONE(OK);
 }
 API nvmlDeviceGetMaxClockInfo(Device d, unsigned kind, unsigned *to) { ON(d); *to = kind == 2 ? gpu->mem_clock : gpu->clock_boost; DONE(OK); }
-API nvmlDeviceGetDefaultApplicationsClock(Device d, unsigned kind, unsigned *to) { ON(d); *to = kind == 2 ? gpu->mem_clock : gpu->clock_base; DONE(OK); }
-API nvmlDeviceGetApplicationsClock(Device d, unsigned kind, unsigned *to) { ON(d); *to = kind == 2 ? gpu->mem_clock : gpu->clock_base; DONE(OK); }
+/* From Hopper on the default is the highest clock, so that it does not tell the base clock. */
+API nvmlDeviceGetDefaultApplicationsClock(Device d, unsigned kind, unsigned *to) {
+    ON(d);
+    *to = kind == 2 ? gpu->mem_clock : gpu->arch >= 9 ? gpu->clock_boost : gpu->clock_base;
+    DONE(OK);
+}
+API nvmlDeviceGetApplicationsClock(Device d, unsigned kind, unsigned *to) { return nvmlDeviceGetDefaultApplicationsClock(d, kind, to); }
 API nvmlDeviceGetSupportedMemoryClocks(Device d, unsigned *count, unsigned *to) {
     ON(d);
     unsigned n = gpu->mem_lockable ? 2 : 1;
@@ -369,6 +374,12 @@ API nvmlDeviceSetPowerManagementLimit(Device d, unsigned mw) {
 API nvmlDeviceSetGpuLockedClocks(Device d, unsigned low, unsigned high) {
     ON(d); WHOLE_GPU(d); NEEDS_ROOT();
     if (gpu->arch < 5) DONE(NOT_SUPPORTED);
+    if ((low >= 0xffffff00) != (high >= 0xffffff00)) DONE(INVALID_ARGUMENT);
+    if (low == 0xffffff02 && high == 0xffffff02) { live->lock_set = 0; DONE(OK); }
+    if (low == 0xffffff01) low = gpu->clock_base;          /* symbolic: the clock of the TDP, or no bound */
+    if (low == 0xffffff02) low = gpu->clock_min;
+    if (high == 0xffffff01) high = gpu->clock_base;
+    if (high == 0xffffff02) high = gpu->clock_boost;
     if (low > high || high < gpu->clock_min || low > gpu->clock_boost) DONE(INVALID_ARGUMENT);
     live->lock_set = 1; live->lock_min = low; live->lock_max = high;
     advance(live, gpu, live->now_ns);

@@ -1,0 +1,169 @@
+"""Clocks, power limit and persistence of a GPU: set, read back, watched, and put back on every way out."""
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+from cotenant.devices.nvidia import library, notes, nvml
+from cotenant.devices.nvidia.clock_watch import ClockWatch
+from cotenant.devices.nvidia.notes import Before
+from cotenant.devices.nvidia.nvml import GpuFacts, handle
+from cotenant.devices.nvidia.settings import Wanted, check
+
+NEAR_W = 1.0
+"""A limit that reads back this near is the one that was set."""
+
+
+@contextmanager
+def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Set the controls; what did not take or did not hold is in the list that this gives, complete after leaving.
+
+    Everything is put back on leaving, also when an exception, Ctrl-C or SIGTERM ends the trial. A note on disk lets
+    `restore` do it after a kill.
+
+    Args:
+        gpu: Which.
+        settings: See `settings.CONTROLS`; empty: nothing is touched.
+
+    Raises:
+        DeviceError: A setting is unknown or out of range.
+        DriverProblem: The driver refuses, most often because only root may.
+    """
+    wanted = check(gpu, settings)
+    if not wanted.anything:
+        yield []
+        return
+    restore(gpu)
+    before = _before(gpu, wanted)
+    with ExitStack() as undo:
+        undo.enter_context(_sigterm_unwinds())
+        notes.write(gpu.uuid, before)
+        undo.callback(_put_back, gpu, before)
+        _set(gpu, wanted)
+        violations = _read_back(gpu, wanted)
+        if not wanted.locks_clock:
+            yield violations
+            return
+        with ClockWatch(gpu) as watch:
+            yield violations
+        violations += watch.violations(wanted.sm_clock_mhz)
+
+
+def restore(gpu: GpuFacts) -> tuple[str, ...]:
+    """Put back what a killed run left behind; gives one sentence for each thing that was done.
+
+    Raises:
+        DriverProblem: Only root may.
+    """
+    note = notes.read(gpu.uuid)
+    if note is None or not note.orphaned:
+        return ()
+    _undo(gpu, note.before)
+    notes.remove(gpu.uuid)
+    return tuple(_sentences(gpu, note.before))
+
+
+def left_behind() -> Mapping[str, tuple[str, ...]]:
+    """What `restore` would do, by UUID: GPUs whose controls a killed run left changed."""
+    found = {}
+    for gpu in nvml.gpus():
+        note = notes.read(gpu.uuid)
+        if note is not None and note.orphaned:
+            found[gpu.uuid] = tuple(_sentences(gpu, note.before))
+    return found
+
+
+def _before(gpu: GpuFacts, wanted: Wanted) -> Before:
+    device = handle(gpu)
+    watts = persistence = None
+    if wanted.power_limit_w is not None:
+        watts = library.call("nvmlDeviceGetPowerManagementLimit", device, of=gpu.label) / 1e3
+    if wanted.persistence is not None:
+        persistence = bool(library.call("nvmlDeviceGetPersistenceMode", device, of=gpu.label))
+    return Before(
+        power_limit_w=watts,
+        persistence=persistence,
+        unlock_sm=wanted.locks_clock,
+        unlock_memory=wanted.mem_clock_mhz is not None,
+    )
+
+
+def _set(gpu: GpuFacts, wanted: Wanted) -> None:
+    device, of = handle(gpu), gpu.label
+    if wanted.persistence is not None:  # first: without it the other settings are lost with the last process
+        library.call("nvmlDeviceSetPersistenceMode", device, int(wanted.persistence), of=of)
+    if wanted.power_limit_w is not None:
+        library.call("nvmlDeviceSetPowerManagementLimit", device, round(wanted.power_limit_w * 1e3), of=of)
+    if wanted.mem_clock_mhz is not None:
+        mhz = wanted.mem_clock_mhz
+        library.call("nvmlDeviceSetMemoryLockedClocks", device, mhz, mhz, of=of)
+    if wanted.to_base:
+        base = library.binding("NVML_CLOCK_LIMIT_ID_TDP")
+        library.call("nvmlDeviceSetGpuLockedClocks", device, base, base, of=of)
+    elif wanted.sm_clock_mhz is not None:
+        library.call("nvmlDeviceSetGpuLockedClocks", device, wanted.sm_clock_mhz, wanted.sm_clock_mhz, of=of)
+
+
+def _read_back(gpu: GpuFacts, wanted: Wanted) -> list[str]:
+    """What the driver says now that it has been told. Locked clocks can't be read: they are watched instead."""
+    device, found = handle(gpu), []
+    if wanted.power_limit_w is not None:
+        got = library.call("nvmlDeviceGetEnforcedPowerLimit", device, of=gpu.label) / 1e3
+        if abs(got - wanted.power_limit_w) > NEAR_W:
+            found.append(f"the power limit of {gpu.label} reads {got:g} W after {wanted.power_limit_w:g} W were set")
+    if wanted.persistence is not None:
+        on = bool(library.call("nvmlDeviceGetPersistenceMode", device, of=gpu.label))
+        if on != wanted.persistence:
+            found.append(f"persistence of {gpu.label} is {'on' if on else 'off'} after it was set otherwise")
+    return found
+
+
+def _put_back(gpu: GpuFacts, before: Before) -> None:
+    """On the way out. A GPU that is lost can't be put back and need not; the note stays for when it returns."""
+    with suppress(library.DriverProblem):
+        _undo(gpu, before)
+        notes.remove(gpu.uuid)
+
+
+def _undo(gpu: GpuFacts, before: Before) -> None:
+    device, of = handle(gpu), gpu.label
+    if before.unlock_sm:
+        library.call("nvmlDeviceResetGpuLockedClocks", device, of=of)
+    if before.unlock_memory:
+        library.call("nvmlDeviceResetMemoryLockedClocks", device, of=of)
+    if before.power_limit_w is not None:
+        library.call("nvmlDeviceSetPowerManagementLimit", device, round(before.power_limit_w * 1e3), of=of)
+    if before.persistence is not None:
+        library.call("nvmlDeviceSetPersistenceMode", device, int(before.persistence), of=of)
+
+
+def _sentences(gpu: GpuFacts, before: Before) -> Iterator[str]:
+    if before.unlock_sm:
+        yield f"the SM clock of {gpu.label} is unlocked"
+    if before.unlock_memory:
+        yield f"the memory clock of {gpu.label} is unlocked"
+    if before.power_limit_w is not None:
+        yield f"the power limit of {gpu.label} is {before.power_limit_w:g} W again"
+    if before.persistence is not None:
+        yield f"persistence of {gpu.label} is {'on' if before.persistence else 'off'} again"
+
+
+@contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """SIGTERM ends the run as Ctrl-C does, through every way out, instead of at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals; the note on disk remains
+        return
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous or signal.SIG_DFL)

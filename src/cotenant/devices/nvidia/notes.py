@@ -1,0 +1,99 @@
+"""What to put back, on disk: a run that is killed can't restore the controls it set, but the next command can."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """How a GPU was before it was changed; None: not changed. Locks can't be read, so undoing one means no lock."""
+
+    power_limit_w: float | None = None
+    persistence: bool | None = None
+    unlock_sm: bool = False
+    unlock_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Who changed which GPU, and how it was before."""
+
+    uuid: str
+    pid: int
+    started: str
+    """When that process was started, so that another one with its number isn't taken for it."""
+    before: Before
+
+    @property
+    def orphaned(self) -> bool:
+        """The process is gone and did not put things back."""
+        return process_start(self.pid) != self.started
+
+
+def write(uuid: str, before: Before) -> None:
+    """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
+    note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
+    with suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True)
+        new = _folder() / f".{uuid}.{os.getpid()}"
+        new.write_text(json.dumps(asdict(note)), encoding="utf-8")
+        new.replace(_path(uuid))
+
+
+def remove(uuid: str) -> None:
+    """Everything is as it was."""
+    with suppress(OSError):
+        _path(uuid).unlink()
+
+
+def read(uuid: str) -> Note | None:
+    """The note about a GPU, if there is one."""
+    try:
+        return _note(json.loads(_path(uuid).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def process_start(pid: int) -> str | None:
+    """When a living process was started, in the kernel's ticks since boot, with the boot's identity."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return f"{boot}/{stat.rpartition(')')[2].split()[19]}"
+
+
+def _note(kept: Mapping[str, Any]) -> Note:
+    before = kept["before"]
+    watts, persistence = before["power_limit_w"], before["persistence"]
+    return Note(
+        uuid=str(kept["uuid"]),
+        pid=int(kept["pid"]),
+        started=str(kept["started"]),
+        before=Before(
+            power_limit_w=None if watts is None else float(watts),
+            persistence=None if persistence is None else bool(persistence),
+            unlock_sm=bool(before["unlock_sm"]),
+            unlock_memory=bool(before["unlock_memory"]),
+        ),
+    )
+
+
+def _path(uuid: str) -> Path:
+    return _folder() / f"{''.join(c for c in uuid if c.isalnum() or c == '-')}.json"
+
+
+def _folder() -> Path:
+    if named := os.environ.get("XDG_STATE_HOME"):
+        return Path(named) / "cotenant" / "controls"
+    try:
+        return Path.home() / ".local" / "state" / "cotenant" / "controls"
+    except RuntimeError:  # a container's user without a home
+        return Path(tempfile.gettempdir()) / "cotenant-controls"
