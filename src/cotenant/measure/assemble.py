@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.devices.nvidia.sensor_faults import faults
 from cotenant.measure.checks import TrialFacts, failures, verdict
 from cotenant.measure.gather import (
     SeatOutcome,
@@ -69,7 +70,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             foreign_share=_foreign_share(around),
             steal_share=share_of_window(around.samples, CPU_STEAL, timing, around.cores),
             clock_spread=_clock_spread(around),
-            sensors_lost=around.samples.lost,
+            sensors_lost=(*around.samples.lost, *_lying(around)),
             devices_lost=around.devices_lost,
             not_ready=around.not_ready,
             foreign_jobs=around.foreign_jobs,
@@ -126,3 +127,14 @@ def _clock_spread(around: Circumstances) -> float | None:
         if clock.size >= 2:
             spreads.append(float((clock.max() - clock.min()) / np.median(clock)))
     return max(spreads, default=None)
+
+
+def _lying(around: Circumstances) -> tuple[str, ...]:
+    """Sensors of GPUs whose values can't be true. What a model computed may well stand still at a limit."""
+    if around.simulated:
+        return ()
+    readings: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+    for sensor in ("power_w", "energy_j", "temperature_c", "sm_clock_mhz"):
+        for device, (t_ns, values) in around.samples.by_device(sensor).items():
+            readings.setdefault(device, {})[sensor] = (t_ns / 1e9, values)
+    return tuple(sentence for each in readings.values() for sentence in faults(each))
