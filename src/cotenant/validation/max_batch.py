@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from cotenant.batching.prediction import Prediction, growth_of, predict
+from cotenant.batching.rooms import room_of
+from cotenant.devices import find_device
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.memory import FRAGMENTATION, MaxBatch, max_batch
+from cotenant.devices.simulated.memory import FRAGMENTATION
 from cotenant.validation.measures import figure
 from cotenant.validation.result import Result, Row, Target
 from cotenant.workloads import find
@@ -75,9 +78,9 @@ def validate(data: Path) -> tuple[Result, ...]:
     )
 
 
-def _largest(model: str) -> MaxBatch:
+def _largest(model: str) -> Prediction:
     spec = WorkloadSpec(name=model, dtype="float32", params={"image": _IMAGE})
-    return max_batch(spec, find_gpu("rtx-a5000"), find(model).properties)
+    return predict(growth_of(spec, find(model).properties), room_of(find_device("sim:rtx-a5000")))
 
 
 def _guess(model: str, memory_bytes: int) -> float:

@@ -26,6 +26,20 @@ SLICES = {
 }
 """Shares of SMs and of DRAM bandwidth."""
 
+WHY_MISSED = (
+    (
+        "Missed because these times can't tell, not because the law is wrong: with the slices' times given too, "
+        "the same anatomy explains them (last line of the table). From four batches on the whole GPU alone, a "
+        "host that works while the device does and one that works before it explain the embedding's times equally "
+        "well (0.3 and 0.5 %), and differ by up to a factor of 2 on a 1g slice."
+    ),
+    (
+        "Which of the two it is can't be chosen on the fitted models: they prefer the first (9.9 against 10.0 to "
+        "14.6 %), the embedding the second. Traced kernels don't help either (13 to 17 %): these are "
+        "TensorFlow's, which take 1.7 to 2.7 times as long as those simulated."
+    ),
+)
+
 _COLUMNS = ("mig_slice", "model", "batch", "median_s_per_iter", "mean_s_per_iter")
 
 
@@ -41,11 +55,14 @@ class Case:
 def validate(data: Path) -> tuple[Result, ...]:
     """Slices with the whole GPU given."""
     times, unsteady = _read(data)
-    rows = []
+    rows: list[Row] = []
+    told: list[Row] = []
     for model in sorted({case.model for case in times}):
-        whole = {case.batch: time for case, time in times.items() if (case.model, case.slice) == (model, WHOLE)}
+        of_model = {case: time for case, time in times.items() if case.model == model}
+        whole = {case: time for case, time in of_model.items() if case.slice == WHOLE}
         if whole:
-            rows += _rows(model, whole, times)
+            rows += _rows(whole, of_model, given=whole)
+            told += _rows(whole, of_model, given=of_model)
     result = Result(
         data_set="miso",
         what="speed of training on MIG slices, times on the whole GPU given",
@@ -56,33 +73,43 @@ def validate(data: Path) -> tuple[Result, ...]:
         quantity="speed of a slice / speed of the whole GPU",
         unit="",
         rows=tuple(rows),
-        measures=(absolute_error(rows, of="relative speed", target=Target(high=8.0)),),
+        measures=(
+            absolute_error(rows, of="relative speed", target=Target(high=8.0)),
+            absolute_error(told, of="relative speed, had the slices' times been given too"),
+        ),
         stands_for="mig",
         notes=(
             f"{unsteady} rows of deepspeech2 and gnn are left out: mean and median differ by more than {UNSTEADY:.0%}.",
+            *WHY_MISSED,
         ),
     )
     return (result,)
 
 
-def _rows(model: str, whole: Mapping[int, float], times: Mapping[Case, float]) -> list[Row]:
-    anatomy = told_apart([Measured(batch=batch, time=time) for batch, time in whole.items()])
-    best = max(batch / time for batch, time in whole.items())
+def _rows(whole: Mapping[Case, float], times: Mapping[Case, float], *, given: Mapping[Case, float]) -> list[Row]:
+    """One model's slices, from what is given of its times."""
+    anatomy = told_apart(
+        [
+            Measured(batch=case.batch, time=time, sm_share=SLICES[case.slice][0], dram_share=SLICES[case.slice][1])
+            for case, time in given.items()
+        ]
+    )
+    best = max(case.batch / time for case, time in whole.items())
     rows = []
     for case, time in sorted(times.items()):
-        if case.model != model or case.slice == WHOLE or case.batch not in whole:
+        on_whole = Case(case.model, case.batch, WHOLE)
+        if case == on_whole or on_whole not in whole:
             continue
         sm_share, dram_share = SLICES[case.slice]
-        used = case.batch / whole[case.batch] / best
+        used = case.batch / whole[on_whole] / best
         on_slice = anatomy.trace(case.batch, unit_ns=1e9, sm_share=sm_share, dram_share=dram_share)
-        on_whole = anatomy.trace(case.batch, unit_ns=1e9)
         rows.append(
             Row(
-                case=f"{model}, batch {case.batch}, {case.slice}",
-                measured=whole[case.batch] / time,
-                simulated=request_ns([on_whole])[0] / request_ns([on_slice])[0],
+                case=f"{case.model}, batch {case.batch}, {case.slice}",
+                measured=whole[on_whole] / time,
+                simulated=request_ns([anatomy.trace(case.batch, unit_ns=1e9)])[0] / request_ns([on_slice])[0],
                 baselines={"linear in slices": sm_share, "min(1, share/u)": min(1.0, sm_share / used)},
-                held_out=model not in FITTED,
+                held_out=case.model not in FITTED,
             )
         )
     return rows
