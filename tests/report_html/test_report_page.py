@@ -12,8 +12,8 @@ from report_runs import HOSTILE, write_run
 
 from cotenant.cli.main import cli, main
 from cotenant.errors import CotenantError, RunFolderError
+from cotenant.report.html.assets import VENDORED
 from cotenant.report.html.embedding import columnar, embedded_json, script_hash
-from cotenant.report.html.page import VENDORED
 from cotenant.verbs.report import report
 
 VENDOR = Path(__file__).parents[2] / "src/cotenant/report/html/vendor"

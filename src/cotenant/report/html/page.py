@@ -3,8 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from cotenant import __version__
@@ -24,11 +22,10 @@ from cotenant.report.figures.material import Material, RunFacts
 from cotenant.report.figures.names import Condition
 from cotenant.report.figures.slowdown import UNDERSTANDING as UNDERSTANDING_SLOWDOWN
 from cotenant.report.html.answers import keys, mix_answers, tenant_lines
-from cotenant.report.html.embedding import columnar, embedded_json, script_hash
+from cotenant.report.html.assets import environment, markup, policy, resource, scripts
+from cotenant.report.html.embedding import columnar, embedded_json
 from cotenant.report.html.heat_map import heat_maps
-from cotenant.report.literal import literal
 
-VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 8_000
 """Of all mixes together, so that the page stays small however many there are."""
@@ -47,27 +44,16 @@ SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
     """One HTML text that needs no network and no other file."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("cotenant.report.html", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Whatever is printed is text that anybody may have written: no character of it may reorder or hide others.
-        finalize=lambda value: literal(value, keep="\n") if type(value) is str else value,
-    )
-    scripts = [*map(_vendored, VENDORED), _resource("templates", "report.js")]
+    texts = scripts()
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
-    return environment.get_template("report.html.j2").render(
+    template = environment().get_template("report.html.j2")
+    return template.render(
         title=_title(material),
         version=__version__,
-        policy=f"default-src 'none'; script-src {' '.join(map(script_hash, scripts))}; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
-        style=_markup(_resource("templates", "report.css")),
-        scripts=[_markup(script) for script in scripts],
-        data=_markup(embedded_json(_data(material, [one for one in shown if isinstance(one, Figure)], drawn))),
+        policy=policy(texts),
+        style=markup(resource("templates", "report.css")),
+        scripts=[markup(text) for text in texts],
+        data=markup(embedded_json(_data(material, [one for one in shown if isinstance(one, Figure)], drawn))),
         material=material,
         answers=mix_answers(material),
         verdicts=_verdicts(material),
@@ -244,20 +230,3 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         elif value is not None and value != "":
             lines[name] = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
     return lines
-
-
-def _markup(text: str) -> Any:
-    """Our own text, which is HTML (or CSS, or JavaScript) already."""
-    from markupsafe import Markup
-
-    return Markup(text)  # noqa: S704 - only files of this package, hashed or escaped JSON
-
-
-@cache
-def _vendored(name: str) -> str:
-    """A library's script; a closing tag inside it would end the element."""
-    return _resource("vendor", name).replace("</script", "<\\/script")
-
-
-def _resource(folder: str, name: str) -> str:
-    return (resources.files("cotenant.report.html") / folder / name).read_text(encoding="utf-8").strip()
