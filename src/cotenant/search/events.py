@@ -1,0 +1,57 @@
+"""What a search tells while it goes on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A folder is there: from now on everything can be continued."""
+
+    folder: Path
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is about to happen."""
+
+    models: int
+    items: int
+    rounds: int
+    predicted_s: float
+    steps_alone: int
+    steps_shared: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """How far it is."""
+
+    doing: str
+    share: float
+    left_s: float | None
+    leader: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """A round of halving is over."""
+
+    number: int
+    of: int
+    items: int
+    models: int
+    kept: int
+    leader: str
+    score: float
+
+
+Event = Began | Planned | Working | RoundEnded
+Listener = Callable[[Event], None]
+
+
+def silent(_: Event) -> None:
+    """Hears nothing."""

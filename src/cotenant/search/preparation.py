@@ -1,0 +1,216 @@
+"""Before the first round: which candidates fit, what they share, what they cost, and how the memory is divided."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from cotenant.errors import DataError, DeviceError, WorkloadError
+from cotenant.search.bench import BATCH, Bench, new_shelf
+from cotenant.search.candidates import Candidate, random_sibling, resolve
+from cotenant.search.costs import Predicted, Probed, path_of, predict, probe
+from cotenant.search.halving import Round, all_at_once, even_order, rounds
+from cotenant.search.memory import Allotment, allot
+from cotenant.search.reading import Read, piece_bytes
+from cotenant.search.settings import Settings
+from cotenant.search.shelf import Shelf
+from cotenant.search.tree import Path, grow
+from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.search.protocol import Data, Scorer
+
+PART_S = 20.0
+"""Features are on disk after about this long: what a kill can cost."""
+ITEMS_PER_CLASS = 8
+NEEDS_HEAD = ("leep", "nce")
+"""Scorers that look at the logits of the head that a model was trained with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A search that can begin. Candidates are numbered as in ``bench.candidates``."""
+
+    bench: Bench
+    shelf: Shelf
+    scorer: Scorer
+    ranked: tuple[int, ...]
+    timed: tuple[int, ...]
+    """Random weights: never ranked."""
+    baselines: tuple[int, ...]
+    """Random siblings of the architectures; read only when it is their turn."""
+    paths: dict[int, Path]
+    allotment: Allotment
+    everything_fits: bool
+    """All weights stay in memory, so that many small parts cost nothing."""
+    read_s: float
+    score_s: Callable[[int], float]
+    notes: tuple[str, ...]
+
+    def part_items(self, paths: Sequence[Path], items: int) -> int:
+        """How many items go through these candidates' tree at once."""
+        root = grow(paths)
+        most = self.allotment.part_items(root, self.bench.batch, items)
+        if not self.everything_fits or not root.seconds:
+            return most
+        return min(most, max(self.bench.batch, int(PART_S / root.seconds) // self.bench.batch * self.bench.batch))
+
+    def plan(self, items: int, *, exact: bool) -> tuple[Round, ...]:
+        """The rounds over so many items."""
+        if exact:
+            return all_at_once(len(self.ranked), items)
+        least = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
+        return rounds(len(self.ranked), items, batch=self.bench.batch, least=least)
+
+    def predict(self, plan: Sequence[Round]) -> Predicted:
+        """How long these rounds take."""
+        return predict(
+            {one: self.paths[one] for one in self.ranked},
+            plan,
+            read_s=0.0 if self.everything_fits else self.read_s,
+            parts=lambda paths, items: ceil(items / self.part_items(paths, items)) if items else 0,
+            score_s=self.score_s,
+            seed=0,
+        )
+
+
+def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
+    """Open the data, read every candidate once, and time one batch of each architecture.
+
+    Args:
+        settings: What is asked for.
+        tell: Told what is being done, and which share of the preparation is over.
+
+    Raises:
+        CotenantError: Something can't be used; the sentence says what.
+    """
+    from cotenant.workloads.search.data import open_data
+    from cotenant.workloads.search.scorers import find_scorer
+
+    scorer = find_scorer(settings.scorer)
+    device = torch_device(settings.device)
+    tell(f"opening {settings.data}", 0.0)
+    data = open_data(settings.data, skip_bad=settings.skip_bad)
+    candidates, notes = _fitting(resolve(settings.models, seed=settings.seed), data)
+    bench = Bench(
+        data=data,
+        order=even_order(data.labels, settings.seed),
+        candidates=(*candidates, *_siblings(candidates)),
+        device=device,
+        batch=min(BATCH, len(data)),
+        logits=settings.scorer in NEEDS_HEAD,
+    )
+    shelf = new_shelf(bench, settings.memory_bytes // 2)
+    paths, sizes, largest, read_s = _read_all(bench, shelf, len(candidates), tell)
+    ranked = tuple(number for number, one in enumerate(candidates) if one.pretrained)
+    measured = ranked or tuple(paths)
+    allotment = allot(
+        settings.memory_bytes,
+        grow([paths[number] for number in measured]),
+        weights_bytes=sum(sizes.values()),
+        largest_bytes=largest,
+        working_bytes=max(_working(candidates[number], bench.batch) for number in measured),
+        batch=bench.batch,
+    )
+    shelf.limit_bytes = allotment.shelf_bytes
+    widest = max(paths[number].steps[-1].out_bytes // 4 for number in measured)
+    return Prepared(
+        bench=bench,
+        shelf=shelf,
+        scorer=scorer,
+        ranked=ranked,
+        timed=tuple(number for number, one in enumerate(candidates) if not one.pretrained),
+        baselines=tuple(range(len(candidates), len(bench.candidates))),
+        paths=paths,
+        allotment=allotment,
+        everything_fits=sum(sizes.values()) <= allotment.shelf_bytes,
+        read_s=read_s,
+        score_s=_score_cost(scorer, data, widest),
+        notes=notes,
+    )
+
+
+def torch_device(name: str) -> str:
+    """The device as torch calls it."""
+    if name == "cpu":
+        return name
+    if name.startswith("cuda"):
+        import torch
+
+        if torch.cuda.is_available():
+            return name
+        raise DeviceError(f"there is no device {name!r} that torch can use here", hint="--device cpu")
+    raise DeviceError(f"a search runs on cpu or cuda:N, not on {name!r}", hint="--device cpu")
+
+
+def _fitting(found: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    fitting = tuple(one for one in found if one.kind == data.kind)
+    if not fitting:
+        raise WorkloadError(
+            f"{data.name} holds {data.kind}s, and none of the candidates reads {data.kind}s",
+            hint="`cotenant workloads` says which models are of vision and which are encoders",
+        )
+    notes = [f"{one.name} reads {one.kind}s, so it was left out." for one in found if one.kind != data.kind]
+    if len(data) < 2:
+        raise DataError(f"{data.name} has {len(data)} items, too few to rank by")
+    return fitting, tuple(notes)
+
+
+def _siblings(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """A random sibling for each architecture of the ranked (or, if none is, of the first)."""
+    ranked = [one for one in candidates if one.pretrained] or list(candidates[:1])
+    by_architecture = {one.architecture: one for one in reversed(ranked)}
+    siblings = [random_sibling(one) for one in reversed(by_architecture.values())]
+    names = [one.name for one in siblings]
+    return [
+        one if names.count(one.name) == 1 else Candidate(f"{one.name} ({number})", one.entry, None, one.seed)
+        for number, one in enumerate(siblings, 1)
+    ]
+
+
+def _read_all(
+    bench: Bench, shelf: Shelf, count: int, tell: Callable[[str, float], None]
+) -> tuple[dict[int, Path], dict[str, int], int, float]:
+    probed: dict[tuple[str, str], Probed] = {}
+    paths: dict[int, Path] = {}
+    sizes: dict[str, int] = {}
+    largest, began = 0, time.perf_counter()
+    spent_probing = 0.0
+    for number in range(count):
+        tell(f"reading {bench.candidates[number].name}", number / count)
+        found = shelf.read(number)
+        before = time.perf_counter()
+        paths[number] = path_for(bench, number, found, probed)
+        spent_probing += time.perf_counter() - before
+        sizes |= {digest: piece_bytes(piece) for digest, piece in found.pieces.items()}
+        largest = max(largest, found.bytes)
+    return paths, sizes, largest, (time.perf_counter() - began - spent_probing) / count
+
+
+def path_for(bench: Bench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
+    """A candidate's path; its costs are those of its architecture, measured once."""
+    candidate, chain = bench.candidates[number], bench.chain(number)
+    key = (candidate.architecture, candidate.shape_key)
+    if key not in probed:
+        probed[key] = probe(bench, number, found)
+    return path_of(number, candidate.shape_key, found.digests, [piece.label for piece in chain.pieces], probed[key])
+
+
+def _working(candidate: Candidate, batch: int) -> int:
+    """What a batch takes on its way through a model, from a dry run."""
+    seq = None if candidate.kind == "image" else int(candidate.shape["tokens"])
+    needs = ModelWorkload(candidate.entry).properties(WorkloadSpec(name=candidate.entry.name, batch=batch, seq=seq))
+    return max(0, (needs.peak_memory_bytes or 0) - (needs.weight_bytes or 0))
+
+
+def _score_cost(scorer: Scorer, data: Data, width: int) -> Callable[[int], float]:
+    """Seconds for so many items, in proportion to what a few take."""
+    few = min(len(data), 256)
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((few, width), dtype=np.float32)
+    labels = data.labels[even_order(data.labels, 0)[:few]]
+    begin = time.perf_counter()
+    scorer.score(features, labels, classes=len(data.classes), seed=0)
+    per_item = (time.perf_counter() - begin) / few
+    return lambda items: per_item * items

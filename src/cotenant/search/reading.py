@@ -1,0 +1,89 @@
+"""Weights from disk (or a seed), in pieces that are named by their content."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import torch
+
+from cotenant.errors import WorkloadError
+from cotenant.search.candidates import Candidate
+from cotenant.search.chain import Chain, Weights
+from cotenant.workloads.models.filling import materialise
+from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.weights import load_and_tell
+from cotenant.workloads.models.weights_folder import check_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One candidate's weights, cut into the pieces of its chain."""
+
+    digests: tuple[str, ...]
+    """One for each piece: architecture, position and content."""
+    pieces: Mapping[str, Weights]
+    """By digest."""
+
+    @property
+    def bytes(self) -> int:
+        """What all of it takes in memory."""
+        return sum(piece_bytes(piece) for piece in self.pieces.values())
+
+
+def piece_bytes(piece: Weights) -> int:
+    """What the weights of one piece take."""
+    return sum(tensor.nbytes for tensor in piece.values())
+
+
+def read(candidate: Candidate, chain: Chain) -> Read:
+    """The candidate's weights, each tensor in memory of its own.
+
+    Raises:
+        WorkloadError: They are not there, or not this model's.
+    """
+    weights = _weights(candidate, chain)
+    pieces: dict[str, Weights] = {}
+    digests = []
+    for piece in chain.pieces:
+        taken = {name: _own(tensor) for name, tensor in piece.take(weights).items()}
+        digest = _digest(candidate.architecture, piece.label, taken)
+        pieces.setdefault(digest, taken)
+        digests.append(digest)
+    return Read(tuple(digests), pieces)
+
+
+def _weights(candidate: Candidate, chain: Chain) -> dict[str, torch.Tensor]:
+    entry, mode = candidate.entry, chain.mode
+    if candidate.weights is None:
+        model = materialise(skeleton(entry, mode), device="cpu", dtype=torch.float32, seed=candidate.seed)
+    else:
+        check_weights(entry, candidate.weights)
+        model, lacking = load_and_tell(entry, mode, candidate.weights, dtype=torch.float32, seed=candidate.seed)
+        _require_all(candidate, chain, lacking)
+    return dict((*model.named_parameters(), *model.named_buffers()))
+
+
+def _require_all(candidate: Candidate, chain: Chain, lacking: tuple[str, ...]) -> None:
+    """Random numbers in the place of weights that are not there would be ranked as if they had been learned."""
+    needed = {piece.prefix + name for piece in chain.pieces for name in piece.names}
+    # A pooler makes something else out of the hidden states: features don't pass through it.
+    absent = [name for name in lacking if name in needed and ".pooler." not in f".{name}"]
+    if absent:
+        raise WorkloadError(
+            f"the weights in {candidate.weights} don't match the model: {len(absent)} of {len(needed)} parameters are "
+            f"missing, {absent[0]} for one",
+            hint="is config.json the one that the weights were saved with?",
+        )
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy in aligned memory: a file that is mapped into memory may begin anywhere, and stays open."""
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _digest(architecture: str, label: str, weights: Weights) -> str:
+    digest = blake2b(f"{architecture}\0{label}\0".encode(), digest_size=16)
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

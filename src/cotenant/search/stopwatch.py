@@ -1,0 +1,25 @@
+"""Where the time goes, by stage."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Stopwatch:
+    """Adds up the seconds of each stage; within a stage that contains another one, only the inner one counts."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count what happens inside to this stage."""
+        outer, self._inner = self._inner, 0.0
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            whole = time.perf_counter() - begin
+            self.seconds[name] = self.seconds.get(name, 0.0) + whole - self._inner
+            self._inner = outer + whole
