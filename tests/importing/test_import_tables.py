@@ -135,6 +135,8 @@ class TestNvidiaSmi:
         power = series(imported, "GPU-b", "power_w")
         assert (power.value.tolist(), power.unit, power.refused) == ([60.10], "W", 1)
         assert series(imported, "GPU-a", "sm_clock_mhz").value.tolist() == [1530, 1530]
+        busy = importing.read(write(SMI.replace("pstate", "utilization.gpu [%]").replace("P0", "40 %")))
+        assert series(busy, "GPU-a", "any_kernel_share").value.tolist() == [0.4, 0.4]
         assert np.diff(series(imported, "GPU-a", "power_w").t_ns).tolist() == [7_000_000]
 
     def test_samples_have_the_shape_of_a_runs_table(self, write):

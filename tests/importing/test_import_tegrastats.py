@@ -44,9 +44,9 @@ def test_jetpack_4_nano_has_no_times_and_powers_without_a_unit(tmp_path):
     assert series["power_w"].value.tolist() == [0.9, 1.9]
     assert series["power_w"].t_ns.tolist() == [0, 500_000_000]
     assert series["rail_pom_5v_cpu_w"].value.tolist() == [0.123, 0.123]
-    assert series["gpu_busy"].value.tolist() == [5, 5]
-    assert series["gpu_temperature_c"].value.tolist() == [41, 41]
-    assert "gpu_clock_mhz" not in series
+    assert series["any_kernel_share"].value.tolist() == [0.05, 0.05]
+    assert series["temperature_c"].value.tolist() == [41, 41]
+    assert "sm_clock_mhz" not in series
     assert "assumed" in imported.clock
 
 
@@ -54,7 +54,7 @@ def test_jetpack_4_xavier_names_rails_like_its_parts_and_has_no_total(tmp_path):
     _, series = read(tmp_path, JETPACK_4_XAVIER)
     assert series["rail_gpu_w"].value.tolist() == [0.311]
     assert series["rail_sys5v_w"].value.tolist() == [1.918]
-    assert series["gpu_clock_mhz"].value.tolist() == [1377]
+    assert series["sm_clock_mhz"].value.tolist() == [1377]
     assert "power_w" not in series
     assert "rail_ram_w" not in series
 
@@ -64,7 +64,7 @@ def test_jetpack_5_has_times_and_a_total(tmp_path):
     _, series = read(tmp_path, JETPACK_5_XAVIER_NX, second)
     assert series["power_w"].value.tolist() == [2.763, 2.763]
     assert np.diff(series["power_w"].t_ns).tolist() == [1_000_000_000]
-    assert series["gpu_clock_mhz"].value.tolist() == [114, 114]
+    assert series["sm_clock_mhz"].value.tolist() == [114, 114]
 
 
 def test_lines_of_the_same_second_are_laid_into_it(tmp_path):
@@ -78,14 +78,14 @@ def test_jetpack_6_agx_orin_has_no_total_and_parts_that_are_off(tmp_path):
     assert "power_w" not in series
     assert "rail_nc_w" not in series
     assert series["cv0_temperature_c"].refused == 1
-    assert series["gpu_clock_mhz"].value.tolist() == [1300]
+    assert series["sm_clock_mhz"].value.tolist() == [1300]
 
 
 def test_jetpack_7_thor_has_its_input_as_total_and_readings_below_zero(tmp_path):
     _, series = read(tmp_path, JETPACK_7_THOR)
     assert series["power_w"].value.tolist() == [15.004]
     assert series["rail_vdd_gpu_w"].value.tolist() == [-0.392]
-    assert "gpu_busy" not in series
+    assert "any_kernel_share" not in series
 
 
 def test_rubbish_between_the_lines(tmp_path):

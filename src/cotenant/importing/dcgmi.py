@@ -10,32 +10,32 @@ from cotenant.importing import lines
 from cotenant.importing.lines import Cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import Imported
-from cotenant.importing.series import by_device
+from cotenant.importing.series import Kind, by_device
 
 FIELDS = {
-    "GRACT": ("graphics_active", "share"),
-    "SMACT": ("sm_active", "share"),
-    "SMOCC": ("sm_occupancy", "share"),
-    "TENSO": ("tensor_active", "share"),
-    "DRAMA": ("dram_active", "share"),
-    "FP64A": ("fp64_active", "share"),
-    "FP32A": ("fp32_active", "share"),
-    "FP16A": ("fp16_active", "share"),
-    "PCITX": ("pcie_sent_bytes_per_s", "B/s"),
-    "PCIRX": ("pcie_received_bytes_per_s", "B/s"),
-    "NVLTX": ("nvlink_sent_bytes_per_s", "B/s"),
-    "NVLRX": ("nvlink_received_bytes_per_s", "B/s"),
-    "POWER": ("power_w", "W"),
-    "TOTEC": ("energy_mj", "mJ"),
-    "SMCLK": ("sm_clock_mhz", "MHz"),
-    "MMCLK": ("memory_clock_mhz", "MHz"),
-    "TMPTR": ("temperature_c", "°C"),
-    "MMTMP": ("memory_temperature_c", "°C"),
-    "GPUTL": ("gpu_busy", "%"),
-    "MCUTL": ("memory_busy", "%"),
-    "FBUSD": ("memory_used_mib", "MiB"),
+    "GRACT": ("graphics_active", "share", 1.0),
+    "SMACT": ("sm_active", "share", 1.0),
+    "SMOCC": ("sm_occupancy", "share", 1.0),
+    "TENSO": ("tensor_active", "share", 1.0),
+    "DRAMA": ("dram_active", "share", 1.0),
+    "FP64A": ("fp64_active", "share", 1.0),
+    "FP32A": ("fp32_active", "share", 1.0),
+    "FP16A": ("fp16_active", "share", 1.0),
+    "PCITX": ("pcie_tx_bytes_per_s", "B/s", 1.0),
+    "PCIRX": ("pcie_rx_bytes_per_s", "B/s", 1.0),
+    "NVLTX": ("nvlink_tx_bytes_per_s", "B/s", 1.0),
+    "NVLRX": ("nvlink_rx_bytes_per_s", "B/s", 1.0),
+    "POWER": ("power_w", "W", 1.0),
+    "TOTEC": ("energy_j", "J", 1e3),
+    "SMCLK": ("sm_clock_mhz", "MHz", 1.0),
+    "MMCLK": ("memory_clock_mhz", "MHz", 1.0),
+    "TMPTR": ("temperature_c", "°C", 1.0),
+    "MMTMP": ("memory_temperature_c", "°C", 1.0),
+    "GPUTL": ("any_kernel_share", "share", 100.0),
+    "MCUTL": ("any_memory_access_share", "share", 100.0),
+    "FBUSD": ("memory_used_bytes", "B", 2.0**-20),
 }
-"""Its short names, and ours with their units; others are kept under their short name."""
+"""Its short names; ours with our unit and what to divide by. Others are kept under their short name."""
 _ENTITY = re.compile(r"^#\s*Entity\s+(\S.*)$", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise DataError(f"{path} has the field {twice!r} twice in its header.", hint="ask dcgmi for each field once")
-    kinds = {name: (*FIELDS.get(name, (name.lower(), "")), f"dcgmi dmon {name}") for name in header}
+    kinds = {name: _kind(name) for name in header}
     width = len(header) + 2  # the entity is two words: GPU 0, GPU-I 3
     cells = [Cell("device", "entity", "parts[1] || ' ' || parts[2]", "text")]
     cells += [Cell(name, name, f"parts[{at + 3}]", "number", required=False) for at, name in enumerate(header)]
@@ -80,6 +80,11 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         facts={"fields": header, "interval_s": interval_s},
         skipped=table.skipped,
     )
+
+
+def _kind(name: str) -> Kind:
+    sensor, unit, per = FIELDS.get(name, (name.lower(), "", 1.0))
+    return Kind(sensor, unit, f"dcgmi dmon {name}", per)
 
 
 def _times(devices: np.ndarray, interval_s: float) -> np.ndarray:

@@ -8,7 +8,7 @@ from cotenant.importing import lines
 from cotenant.importing.lines import Cell, text_cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import Imported
-from cotenant.importing.series import by_device
+from cotenant.importing.series import Kind, by_device
 
 _SENSORS = {
     "power.draw": ("power_w", "W"),
@@ -24,13 +24,15 @@ _SENSORS = {
     "clocks.mem": ("memory_clock_mhz", "MHz"),
     "temperature.gpu": ("temperature_c", "°C"),
     "temperature.memory": ("memory_temperature_c", "°C"),
-    "utilization.gpu": ("gpu_busy", "%"),
-    "utilization.memory": ("memory_busy", "%"),
-    "memory.used": ("memory_used_mib", "MiB"),
-    "memory.total": ("memory_total_mib", "MiB"),
-    "fan.speed": ("fan", "%"),
+    "utilization.gpu": ("any_kernel_share", "%"),
+    "utilization.memory": ("any_memory_access_share", "%"),
+    "memory.used": ("memory_used_bytes", "MiB"),
+    "memory.total": ("memory_total_bytes", "MiB"),
+    "fan.speed": ("fan_share", "%"),
 }
 """Its names, our names, and the unit that the values must have."""
+_OURS = {"%": ("share", 100.0), "MiB": ("B", 2.0**-20)}
+"""Units that we write otherwise, and what to divide by."""
 _DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
 """What tells GPUs apart, the lasting first."""
 _UNITS = {"w": "W", "mhz": "MHz", "%": "%", "mib": "MiB", "c": "°C"}
@@ -76,7 +78,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
     )
     if not len(table.columns["t_ns"]):
         raise nothing_in(path, "readings")
-    kinds = {name: (*_SENSORS[name], f"nvidia-smi {name}") for name in wanted}
+    kinds = {name: _kind(name) for name in wanted}
     return Imported(
         path=path,
         format="nvidia-smi",
@@ -85,6 +87,12 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
         facts={"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"},
         skipped=table.skipped,
     )
+
+
+def _kind(name: str) -> Kind:
+    sensor, stated = _SENSORS[name]
+    unit, per = _OURS.get(stated, (stated, 1.0))
+    return Kind(sensor, unit, f"nvidia-smi {name}", per)
 
 
 def _field(name: str) -> tuple[str, str | None]:

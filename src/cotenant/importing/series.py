@@ -1,6 +1,7 @@
 """From a table with one column per sensor to one series per device and sensor."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,14 +9,22 @@ from cotenant.importing.result import Series
 from cotenant.records import Columns
 
 
-def by_device(
-    columns: Columns, kinds: Mapping[str, tuple[str, str, str]], *, default_device: str
-) -> tuple[Series, ...]:
+class Kind(NamedTuple):
+    """What a column of numbers is."""
+
+    sensor: str
+    unit: str
+    source: str
+    per: float = 1.0
+    """How many of the file's units make one of ours: a division keeps 1.918 what it is."""
+
+
+def by_device(columns: Columns, kinds: Mapping[str, Kind], *, default_device: str) -> tuple[Series, ...]:
     """Split by the column `device`, where there is one.
 
     Args:
         columns: `t_ns`, perhaps `device`, and a column of numbers for each sensor, NaN where nothing was read.
-        kinds: Of each of those: our name, unit, source.
+        kinds: What each of those is.
         default_device: The device's name if the table names none.
     """
     t_ns = columns["t_ns"]
@@ -28,8 +37,10 @@ def by_device(
     for device, mine in rows.items():
         alone = len(rows) == 1  # then nothing is copied
         times = t_ns if alone else t_ns[mine]
-        for column, (sensor, unit, source) in kinds.items():
+        for column, (sensor, unit, source, per) in kinds.items():
             values = columns[column] if alone else columns[column][mine]
+            if per != 1.0:
+                values = values / per
             read = ~np.isnan(values)
             refused = int(values.size - read.sum())
             whole = refused == 0

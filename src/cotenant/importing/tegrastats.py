@@ -10,7 +10,7 @@ from cotenant.importing import lines
 from cotenant.importing.lines import Cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import Imported
-from cotenant.importing.series import by_device
+from cotenant.importing.series import Kind, by_device
 from cotenant.records import Int64s
 
 LOOKED_AT = 200
@@ -22,7 +22,7 @@ _IS_LINE = re.compile(r"\bRAM \d+/\d+MB\b")
 _RAIL = re.compile(r"(?<=\s)([A-Z][A-Z0-9_]*) (-?\d+)(mW)?/(-?\d+)(?:mW)?(?=\s|$)")
 _ZONE = re.compile(r"\b([A-Za-z][\w-]*)@(-?\d+(?:\.\d+)?)C\b")
 _STAMP = r"^(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d)"
-_ENGINES = {"GR3D_FREQ": ("gpu_busy", "gpu_clock_mhz"), "EMC_FREQ": ("emc_busy", "emc_clock_mhz")}
+_ENGINES = {"GR3D_FREQ": ("any_kernel_share", "sm_clock_mhz"), "EMC_FREQ": ("memory_busy_share", "memory_clock_mhz")}
 
 
 def recognise(text: list[str]) -> bool:
@@ -47,10 +47,8 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     else:
         columns["t_ns"] = np.arange(count) * round(interval_s * 1e9)
         clock = f"the first line; the file has no times, {interval_s:g} s between lines are assumed"
-    for name, (sensor, _, _) in kinds.items():
-        if name in TOTAL_RAILS or sensor.startswith("rail_"):
-            columns[name] /= 1e3
-        elif sensor.endswith("_c"):
+    for name, kind in kinds.items():
+        if kind.unit == "°C":
             columns[name] = np.where(columns[name] <= OFF_C, np.nan, columns[name])
     return Imported(
         path=path,
@@ -62,28 +60,34 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     )
 
 
-def _fields(text: list[str]) -> tuple[list[Cell], dict[str, tuple[str, str, str]]]:
-    """What the lines hold: cells to read, and of each our name, unit and source."""
+def _fields(text: list[str]) -> tuple[list[Cell], dict[str, Kind]]:
+    """What the lines hold: cells to read, and what each is."""
     cells = [Cell("RAM", "RAM", r"regexp_extract(line, '\bRAM (\d+)/', 1)", "number")]
-    kinds = {"RAM": ("memory_used_mib", "MiB", "tegrastats RAM")}
+    kinds = {"RAM": Kind("memory_used_bytes", "B", "tegrastats RAM", 2.0**-20)}
 
-    def add(name: str, sensor: str, unit: str, pattern: str) -> None:
+    def add(name: str, sensor: str, unit: str, per: float, pattern: str) -> None:
         if name not in kinds:
             cells.append(Cell(name, name, f"regexp_extract(line, '{pattern}', 1)", "number", required=False))
-            kinds[name] = (sensor, unit, f"tegrastats {name}")
+            kinds[name] = Kind(sensor, unit, f"tegrastats {name}", per)
 
     for engine, (busy, clock) in _ENGINES.items():
         if any(re.search(rf"\b{engine} \d+%", line) for line in text):
-            add(engine, busy, "%", rf"\b{engine} (\d+)%")
+            add(engine, busy, "share", 100.0, rf"\b{engine} (\d+)%")
         if any(re.search(rf"\b{engine} \d+%@\[?\d", line) for line in text):
-            add(f"{engine}@", clock, "MHz", rf"\b{engine} \d+%@\[?(\d+)")
+            add(f"{engine}@", clock, "MHz", 1.0, rf"\b{engine} \d+%@\[?(\d+)")
     for line in text:
         for rail in _RAIL.findall(line):
             if rail[0] != "NC":
-                add(rail[0], _rail_sensor(rail[0]), "W", rf"\b{rail[0]} (-?\d+)(?:mW)?/")
+                add(rail[0], _rail_sensor(rail[0]), "W", 1e3, rf"\b{rail[0]} (-?\d+)(?:mW)?/")
         for zone, _ in _ZONE.findall(line):
             name = re.sub(r"[\W_]+", "_", zone).lower()
-            add(f"{zone}@", f"{name}_temperature_c", "°C", rf"\b{zone}@(-?[0-9.]+)C\b")
+            add(
+                f"{zone}@",
+                "temperature_c" if name == "gpu" else f"{name}_temperature_c",
+                "°C",
+                1.0,
+                rf"\b{zone}@(-?[0-9.]+)C\b",
+            )
     return cells, kinds
 
 

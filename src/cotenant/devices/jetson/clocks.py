@@ -64,7 +64,7 @@ class ClockProbe:
         sensors = [SensorInfo("sm_clock_mhz", "MHz", f"{folder}/cur_freq", 0.05, "the clock last set, not an average")]
         if load is not None:
             quality = "share of time with any work in the governor's last period; no measure of how full the GPU was"
-            sensors.append(SensorInfo("gpu_busy", "share", f"{folder}/device/load", 0.05, quality))
+            sensors.append(SensorInfo("any_kernel_share", "share", f"{folder}/device/load", 0.05, quality))
         if emc is not None:
             sensors.append(SensorInfo("memory_clock_mhz", "MHz", EMC_RATE, 0.1, "the clock last set"))
         self.sensors: tuple[SensorInfo, ...] = tuple(sensors)

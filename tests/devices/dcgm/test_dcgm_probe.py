@@ -1,0 +1,112 @@
+"""`dcgmi dmon` as a probe, against a dcgmi that prints what the real one does."""
+
+import math
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cotenant.devices.nvidia import dcgm
+from cotenant.measure.sampler import Sampler
+
+TOOLS = Path(__file__).parents[2] / "fake_tools"
+
+
+@pytest.fixture
+def dcgmi(monkeypatch):
+    def faring(how):
+        monkeypatch.setenv("PATH", f"{TOOLS}:{os.environ['PATH']}")
+        monkeypatch.setenv("FAKE_DCGMI", how)
+
+    return faring
+
+
+def until(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_activity_by_name_and_unit(dcgmi):
+    dcgmi("ok")
+    probe = dcgm.probe(1)
+    values = dict(zip([info.name for info in probe.sensors], probe.read(), strict=True))
+    assert values["sm_active"] == 0.912
+    assert values["tensor_active"] == 0.521
+    assert values["dram_active"] == 0.310
+    assert values["pcie_tx_bytes_per_s"] == 123456
+    assert {info.period_s for info in probe.sensors} == {0.1}
+    probe.close()
+
+
+def test_between_two_lines_there_is_nothing_new(dcgmi):
+    dcgmi("ok")
+    probe = dcgm.probe(0)
+    probe.read()
+    begin = time.monotonic()
+    values = probe.read()
+    if time.monotonic() - begin < 0.05:
+        assert all(math.isnan(value) or value >= 0 for value in values)
+    until(lambda: not math.isnan(probe.read()[0]))
+    probe.close()
+
+
+def test_fields_that_a_v100_lacks_are_dropped_one_by_one(dcgmi):
+    dcgmi("v100")
+    probe = dcgm.probe(0)
+    names = [info.name for info in probe.sensors]
+    assert names == [field.sensor for field in dcgm.FIELDS if field.number < 1013]
+    probe.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "fix"),
+    [
+        ("no-engine", "host engine is not running", "systemctl start nvidia-dcgm"),
+        ("no-root", "may not use the profiling counters", "NVreg_RestrictProfilingToAdminUsers=0"),
+        ("no-module", "profiling module is not loaded", "dcgmi modules -l"),
+        ("in-use", "another profiler", "dcgm-exporter"),
+        ("paused", "paused", "dcgmi profile --resume"),
+        ("old-gpu", "none of DCGM's profiling fields", None),
+    ],
+)
+def test_what_keeps_it_from_reading_and_what_mends_it(dcgmi, how, reason, fix):
+    dcgmi(how)
+    answer = dcgm.probe(0)
+    assert isinstance(answer, dcgm.Unavailable)
+    assert reason in answer.reason
+    assert fix is None or fix in answer.fix
+
+
+def test_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert dcgm.probe(0).reason == "dcgmi is not installed"
+
+
+def test_one_that_says_nothing_is_given_up(dcgmi, monkeypatch):
+    dcgmi("silent")
+    monkeypatch.setattr(dcgm, "FIRST_ROWS_S", 0.2)
+    assert "printed nothing" in dcgm.probe(0).reason
+
+
+def test_the_sampler_says_when_it_has_ended_half_way(dcgmi):
+    dcgmi("dies")
+    probe = dcgm.probe(0)
+    with Sampler("cuda:0", [probe]) as sampler:
+        until(lambda: probe._lines.exit_code(0.01) is not None)
+        time.sleep(0.3)
+    samples = sampler.samples()
+    assert samples.columns["value"].size
+    assert "dcgmi has ended" in samples.lost[0]
+
+
+def test_the_child_ends_with_the_probe(dcgmi):
+    dcgmi("ok")
+    probe = dcgm.probe(0)
+    pid = probe._lines.pid
+    assert psutil.pid_exists(pid)
+    del probe
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
