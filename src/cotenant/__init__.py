@@ -14,6 +14,13 @@ __version__ = "0.1.0"
 
 _VERBS = {
     "compare": "compare:compare",
+    "db_add": "db:db_add",
+    "db_anomalies": "db:db_anomalies",
+    "db_contents": "db:db_contents",
+    "db_gpu": "db:db_gpu",
+    "db_gpus": "db:db_gpus",
+    "db_report": "db:db_report",
+    "db_trend": "db:db_trend",
     "doctor": "doctor:doctor",
     "dry_run": "run:dry_run",
     "export": "export:export",

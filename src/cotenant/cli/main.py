@@ -23,6 +23,7 @@ VERBS = (
     "compare",
     "explain",
     "view",
+    "db",
     "studies",
     "devices",
     "workloads",

@@ -39,16 +39,16 @@ def report(
     material = gather(runs)
     drawn = every_figure(material)
     target = out or (runs[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
-    _write(target, page(material, drawn))
+    write_whole(target, page(material, drawn))
     if markdown is not None:
-        _write(markdown, markdown_report(material))
+        write_whole(markdown, markdown_report(material))
     files: Sequence[Path] = ()
     if figures is not None:
         files = export_figures([one for many in drawn.values() for one in many if isinstance(one, Figure)], figures)
     return Written(target, markdown, tuple(files))
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """As a whole: whoever has the old file open never sees half of the new one."""
     from contextlib import suppress
 

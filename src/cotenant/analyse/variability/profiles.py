@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import mean_interval
+from cotenant.analyse.intervals import student_t
 from cotenant.analyse.variability.readings import Readings
 
 
@@ -24,7 +24,7 @@ class GpuProfile:
     worst_relative_time: float
     """Its slowest run over the same."""
     lo: float | None
-    """Interval of the relative time, from its runs."""
+    """Interval of the relative time, from its runs (Student t)."""
     hi: float | None
     clock_mhz: float | None
     temperature_c: float | None
@@ -46,9 +46,7 @@ def gpu_profiles(readings: Readings) -> tuple[GpuProfile, ...]:
     found = []
     for number, (gpu, times) in enumerate(zip(readings.gpus, readings.of_gpu(readings.time_ms), strict=True)):
         typical = float(readings.gpu_times[number])
-        spread = mean_interval(times) if times.size <= 256 else None
-        around = typical / spread.est if spread is not None else 1.0
-        lo, hi = (None, None) if spread is None or spread.lo is None or spread.hi is None else (spread.lo, spread.hi)
+        reach = student_t(times.size - 1) * float(times.std(ddof=1)) / times.size**0.5 if times.size > 1 else None
         watts = _known(power[number])
         found.append(
             GpuProfile(
@@ -59,8 +57,8 @@ def gpu_profiles(readings: Readings) -> tuple[GpuProfile, ...]:
                 typical,
                 typical / middle,
                 float(times.max()) / middle,
-                None if lo is None else lo * around / middle,
-                None if hi is None else hi * around / middle,
+                None if reach is None else (typical - reach) / middle,
+                None if reach is None else (typical + reach) / middle,
                 _known(clock[number]),
                 _known(heat[number]),
                 watts,

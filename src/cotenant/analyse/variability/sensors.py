@@ -14,6 +14,8 @@ _LAGS = 81
 _PARTS = 10
 """The traces are cut into so many stretches: every other one is fitted on, the rest is judged."""
 STILL_READINGS = 20
+STILL_S = 5.0
+"""Tools that poll faster than a sensor changes, or average over a second, repeat themselves for less than this."""
 MOVED = {"temperature_c": 5.0, "clock_mhz": 100.0, "utilisation": 30.0, "power_w": 30.0}
 """So much has to change elsewhere before a reading that stands still is suspect."""
 
@@ -105,13 +107,13 @@ class Stuck:
 
 
 def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Floats]) -> Stuck | None:
-    """The longest such stretch of at least 20 readings, if there is one; witnesses are other sensors, read together."""
+    """The longest such stretch of 20 readings and 5 s or more, if there is one; witnesses are sensors read together."""
     changes = np.flatnonzero(np.diff(values) != 0) + 1
     bounds = np.concatenate(([0], changes, [values.size]))
     lengths = np.diff(bounds)
     for place in np.argsort(-lengths)[:5].tolist():
         a, b = int(bounds[place]), int(bounds[place + 1])
-        if b - a < STILL_READINGS or not np.isfinite(values[a]):
+        if b - a < STILL_READINGS or at_s[b - 1] - at_s[a] < STILL_S or not np.isfinite(values[a]):
             continue
         for name, witness in witnesses.items():
             seen = witness[a:b][np.isfinite(witness[a:b])]

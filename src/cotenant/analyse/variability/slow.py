@@ -173,7 +173,9 @@ def sick_sensors(readings: Readings) -> tuple[SickSensor, ...]:
 
 def _cause(readings: Readings, fleet: _Fleet, number: int) -> tuple[Cause, str]:
     said = readings.reasons[number] if readings.reasons else ""
-    if said in REASONS:
+    lower = fleet.clock[number] < _usual(fleet.clock, 50) * (1 - SAME_CLOCK)
+    # All may be locked by intent: that one is, explains nothing unless its clock is lower than theirs.
+    if said in REASONS and (REASONS[said] != "clock locked" or lower):
         return REASONS[said], f"its driver names {said} as what held the clock down"
     clock, temperature, power = (float(one[number]) for one in (fleet.clock, fleet.temperature, fleet.power))
     usual_clock = _usual(fleet.clock, 50)

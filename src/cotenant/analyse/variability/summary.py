@@ -6,7 +6,7 @@ from typing import Any
 from cotenant.analyse.missing import Number
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.decomposition import Decomposition, decompose
-from cotenant.analyse.variability.distributions import Alikeness, alikeness
+from cotenant.analyse.variability.distributions import LEVEL, Alikeness, alikeness
 from cotenant.analyse.variability.drift import Drift, drift, slow_since
 from cotenant.analyse.variability.profiles import GpuProfile, gpu_profiles
 from cotenant.analyse.variability.readings import Readings
@@ -33,6 +33,11 @@ class Variability:
     drift: Drift
     profiles: tuple[GpuProfile, ...]
 
+    @property
+    def alike(self) -> bool:
+        """The GPUs were tested and can't be told apart: then none of them is slow, whatever its median."""
+        return self.alikeness.p_value is not None and self.alikeness.p_value > LEVEL
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
@@ -54,6 +59,7 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
     """Everything about one kind of work. Needs at least one row."""
     if not len(readings):
         raise ValueError("there is no reading to analyse")
+    tested = alikeness(readings)
     changes, fence = drift(readings), slow_fence(readings.gpu_times)
     return Variability(
         work=work,
@@ -61,10 +67,12 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
         variation=variation(readings),
         decomposition=decompose(readings),
         correlations=rank_correlations(readings),
-        alikeness=alikeness(readings),
+        alikeness=tested,
         straggler=straggler_cost(readings.gpu_times),
         slow=tuple(
-            replace(one, since_s=slow_since(changes.changes, one.gpu, one.ratio, fence)) for one in slow_gpus(readings)
+            replace(one, since_s=slow_since(changes.changes, one.gpu, one.ratio, fence))
+            for one in slow_gpus(readings)
+            if tested.p_value is None or tested.p_value <= LEVEL
         ),
         sick_sensors=sick_sensors(readings),
         drift=changes,

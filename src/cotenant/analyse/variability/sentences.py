@@ -1,0 +1,139 @@
+"""What came out, in sentences that a person can act on."""
+
+from datetime import UTC, datetime
+
+from cotenant.analyse.missing import Number
+from cotenant.analyse.variability.decomposition import Decomposition
+from cotenant.analyse.variability.drift import Change
+from cotenant.analyse.variability.sensors import Stuck
+from cotenant.analyse.variability.slow import MEANINGS, SickSensor, SlowGpu
+from cotenant.analyse.variability.summary import Variability
+
+CLEARLY = 0.3
+"""Rank correlations beyond this are worth a word, if their intervals exclude 0."""
+NAMES = {"clock_mhz": "clock", "temperature_c": "temperature", "power_w": "power"}
+
+
+def headline(found: Variability) -> list[str]:
+    """How far apart the GPUs are, where that comes from, what goes with it and what it costs."""
+    seen = found.variation
+    spread = (
+        f"{'Simulated: ' if found.simulated else ''}{found.work} on {seen.gpus:,} GPUs, {seen.runs:,} runs: times vary "
+        f"by {_percent(seen.whisker_range)} (whiskers over median), the slowest run takes "
+        f"{_number(seen.max_over_median)} times the median."
+    )
+    sentences = [spread]
+    if seen.repeatability.est is not None:
+        sentences.append(f"One GPU repeats itself within {_percent(seen.repeatability)} (coefficient of variation).")
+    sentences += _sources(found.decomposition)
+    sentences += _companions(found)
+    if found.straggler and any(cost.est is not None for cost in found.straggler.values()):
+        costs = [f"{_number(cost, 3)} on {k}" for k, cost in found.straggler.items() if cost.est is not None]
+        shown = [costs[0], *costs[len(costs) // 2 :: 3][:1], costs[-1]] if len(costs) > 3 else costs
+        sentences.append(
+            f"A synchronous job on random GPUs takes {', '.join(dict.fromkeys(shown))} of them, over the median GPU."
+        )
+    return sentences
+
+
+def anomalies(found: Variability) -> list[str]:
+    """Every GPU that is slow, changed, or has a sensor that can't be believed."""
+    sentences = [slow_sentence(one) for one in found.slow]
+    if found.alike:
+        sentences.append(
+            f"No GPU is called slow under {found.work}: the GPUs' times can't be told apart "
+            f"(p = {found.alikeness.p_value:.2g}); runs differ for other reasons."
+        )
+    sentences += [change_sentence(one) for one in found.drift.changes]
+    sentences += [sick_sentence(one) for one in found.sick_sensors]
+    return sentences
+
+
+def slow_sentence(one: SlowGpu) -> str:
+    """Which, how much, since when, why."""
+    where = ", ".join(f"{name} {value}" for name, value in (("cabinet", one.cabinet), ("node", one.node)) if value)
+    since = f" since {day(one.since_s)}" if one.since_s is not None else ""
+    place = f" ({where})" if where else ""
+    return (
+        f"{one.gpu}{place} is {_share(one.ratio - 1)} slower than the median GPU{since}: {one.cause}; {one.because}. "
+        f"That is, {MEANINGS[one.cause]}."
+    )
+
+
+def change_sentence(change: Change) -> str:
+    """A step or a drift."""
+    who = change.gpu or "The whole fleet"
+    way = "slower" if change.by > 0 else "faster"
+    if change.kind == "step":
+        return f"{who} became {_share(abs(change.by))} {way} on {day(change.at_s)}, from one run to the next."
+    return f"{who} has drifted by {_share(abs(change.by))} and is now {way} than on {day(change.at_s)}."
+
+
+def sick_sentence(one: SickSensor) -> str:
+    """A sensor over runs."""
+    return f"The sensor {one.sensor} of {one.gpu} can't be believed: {one.because}."
+
+
+def stuck_sentence(gpu: str, one: Stuck) -> str:
+    """A sensor over readings."""
+    return (
+        f"The sensor {one.sensor} of {gpu} stood still: {one.value:g} in all {one.readings:,} readings over "
+        f"{one.to_s - one.from_s:.0f} s from {day(one.from_s)} on, while {one.witness} went from {one.witness_from:g} "
+        f"to {one.witness_to:g}. Sick sensor: believe no power or energy of this GPU."
+    )
+
+
+def day(at_s: float) -> str:
+    """`2020-06-02`, in UTC."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
+
+
+def _sources(found: Decomposition) -> list[str]:
+    sentences = []
+    share = found.between_gpus
+    gpu = found.level("gpu")
+    if share.est is not None:
+        text = f"{_percent(share)} of the variance lies between GPUs"
+        if gpu is not None and gpu.by_chance > gpu.alone:
+            text += f", less than chance would give so many groups ({_share(gpu.by_chance)}): it is not the GPUs"
+        sentences.append(text + ".")
+    if found.job_component is not None and found.job_component > 0.5:
+        sentences.append(f"Jobs carry {_share(found.job_component)} of it: look at what differs from job to job.")
+    node = found.level("node")
+    if node is not None and gpu is not None and node.beyond_chance > max(0.1, 0.8 * gpu.beyond_chance):
+        sentences.append(f"Nodes explain {_share(node.alone)} alone ({_share(node.by_chance)} would be chance).")
+    return sentences
+
+
+def _companions(found: Variability) -> list[str]:
+    said, silent = [], []
+    for name, number in found.correlations.items():
+        if number.est is None or number.lo is None or number.hi is None:
+            continue
+        if abs(number.est) >= CLEARLY and not number.lo <= 0 <= number.hi:
+            said.append(f"{NAMES[name]} ({number.est:.2f} [{number.lo:.2f}, {number.hi:.2f}])")
+        elif number.lo <= 0 <= number.hi:
+            silent.append(f"{NAMES[name]} ({number.est:.2f})")
+    if not said and not silent:
+        return []
+    with_ = f"Slow GPUs differ in {', '.join(said)}" if said else "Nothing that was read goes with being slow"
+    without = f"; not in {', '.join(silent)}" if silent else ""
+    return [f"{with_}{without}; rank correlations with time."]
+
+
+def _percent(number: Number) -> str:
+    if number.est is None:
+        return "an unknown share"
+    digits = 0 if abs(number.est) >= 0.1 else 1 if abs(number.est) >= 0.01 else 3
+    text = f"{number.est * 100:.{digits}f} %"
+    if number.lo is not None and number.hi is not None:
+        text += f" [{number.lo * 100:.{digits}f}, {number.hi * 100:.{digits}f}]"
+    return text
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.0f} %" if abs(value) >= 0.1 else f"{value * 100:.1f} %"
+
+
+def _number(number: Number, digits: int = 2) -> str:
+    return "?" if number.est is None else f"{number.est:.{digits}f}"

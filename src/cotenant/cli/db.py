@@ -1,0 +1,137 @@
+"""`cotenant db`: what every machine has measured, in one place."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cotenant.cli.output import as_json, console, show, show_json
+
+EPILOG = """\b
+Examples:  cotenant db add runs/variability/*           runs, also of other machines
+           cotenant db add smi.csv longhorn.csv         files of other tools
+           cotenant db gpus                             how GPUs differ, the slowest first
+           cotenant db anomalies                        which is slow, since when, why
+           cotenant db report --out fleet.html
+
+The database is a folder: --db DIR, else $COTENANT_DB, else runs/.database.
+"""
+
+in_database = click.option(
+    "--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder instead of the usual one."
+)
+of_work = click.option("--work", metavar="TEXT", help="Only work whose name holds this text.")
+
+
+@click.group("db", invoke_without_command=True, epilog=EPILOG)
+@in_database
+@as_json
+@click.pass_context
+def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
+    """Keep every run of every machine in one place, and ask it which GPU is slow, since when, and why.
+
+    Without a subcommand: what is in it.
+    """
+    ctx.obj = db
+    if ctx.invoked_subcommand is not None:
+        return
+    from cotenant.report.variability import contents_parts
+    from cotenant.verbs.db import db_contents
+
+    _print(db_contents(db=db), as_json, contents_parts)
+
+
+@command.command("add")
+@click.argument("paths", metavar="RUN|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@in_database
+@click.option("--skip-bad", is_flag=True, help="Leave lines out that can't be used, instead of refusing the file.")
+@as_json
+@click.pass_obj
+def add(above: Path | None, *, paths: tuple[Path, ...], db: Path | None, skip_bad: bool, as_json: bool) -> None:
+    """Add run folders, or files of nvidia-smi, dcgmi dmon, nvprof, tegrastats, or CSV with a row per run.
+
+    All of them or none; what is there already is not added twice.
+    """
+    from cotenant.report.variability import added_parts
+    from cotenant.verbs.db import db_add
+
+    _print(db_add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
+    console(talk=True).print("\nnext: cotenant db anomalies", style="dim")
+
+
+@command.command("gpus")
+@of_work
+@click.option("--all", "every", is_flag=True, help="Every GPU, not only the slowest of each kind of work.")
+@in_database
+@as_json
+@click.pass_obj
+def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
+    """How the GPUs differ: spread, where it comes from, and a line for each, the slowest first."""
+    from cotenant.report.variability import gpus_parts
+    from cotenant.verbs.db import db_gpus
+
+    _print(db_gpus(work, db=db or above), as_json, lambda found: gpus_parts(found, every=every))
+
+
+@command.command("gpu")
+@click.argument("gpu", metavar="UUID")
+@in_database
+@as_json
+@click.pass_obj
+def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
+    """All that is known of one GPU; a part of its UUID is enough."""
+    from cotenant.report.variability import gpu_parts
+    from cotenant.verbs.db import db_gpu
+
+    _print(db_gpu(gpu, db=db or above), as_json, gpu_parts)
+
+
+@command.command("trend")
+@of_work
+@in_database
+@as_json
+@click.pass_obj
+def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
+    """What changes over time: drift of the fleet by day, steps of single GPUs."""
+    from cotenant.report.variability import trend_parts
+    from cotenant.verbs.db import db_trend
+
+    _print(db_trend(work, db=db or above), as_json, trend_parts)
+
+
+@command.command("anomalies")
+@of_work
+@in_database
+@as_json
+@click.pass_obj
+def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
+    """Which GPU is slow, since when and why; what changed; which sensor can't be believed."""
+    from cotenant.report.variability import anomaly_parts
+    from cotenant.verbs.db import db_anomalies
+
+    _print(db_anomalies(work, db=db or above), as_json, anomaly_parts)
+
+
+@command.command("report")
+@click.option("--out", metavar="FILE", required=True, type=click.Path(path_type=Path), help="The HTML file to write.")
+@of_work
+@in_database
+@as_json
+@click.pass_obj
+def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, as_json: bool) -> None:
+    """Write figures, tables and anomalies as one HTML file that needs no network."""
+    from cotenant.verbs.db import db_report
+
+    written = db_report(out, work, db=db or above)
+    if as_json:
+        show_json({"html": written})
+    else:
+        click.echo(written)
+
+
+def _print(found: Any, as_json: bool, parts: Callable[[Any], tuple[Any, ...]]) -> None:
+    if as_json:
+        show_json(found)
+    else:
+        show(*parts(found))

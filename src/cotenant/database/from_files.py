@@ -1,0 +1,75 @@
+"""A file that another tool wrote, as rows of the database."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant import importing
+from cotenant.database.staging import Staged, Staging
+from cotenant.errors import DataError
+from cotenant.importing.problems import sentence
+
+if TYPE_CHECKING:
+    from cotenant.importing import Imported, Series
+
+_LASTING = ("GPU-", "MIG-")
+_COLUMNS = {
+    "at_s": "started_s",
+    "work": "workload",
+    "time_ms": "time_ms",
+    "clock_mhz": "sm_clock_mhz",
+    "temperature_c": "temperature_c",
+    "power_w": "power_w",
+    "cabinet": "cabinet",
+    "node": "node",
+    "job": "job",
+}
+_CHUNK = 1 << 22
+
+
+def key_of(path: Path) -> str:
+    """By content: a copy under another name is the same source. Raises DataError if it can't be read."""
+    digest = hashlib.blake2b(digest_size=12)
+    try:
+        with path.open("rb") as file:
+            while part := file.read(_CHUNK):
+                digest.update(part)
+    except OSError as error:
+        raise DataError(
+            f"{path} can't be read: {(error.strerror or str(error)).lower()}.",
+            hint="name a run folder, or a file of nvidia-smi, dcgmi, nvprof, tegrastats or with a row per run",
+        ) from None
+    return digest.hexdigest()
+
+
+def stage(path: Path, staging: Staging, *, skip_bad: bool) -> Staged:
+    """Read a file and write its rows aside. Raises DataError with what is wrong, where and how often."""
+    found = importing.read(path, skip_bad=skip_bad)
+    if not found.runs and not found.series:
+        raise DataError(
+            f"{path} ({found.format}) holds neither runs nor sensor readings.",
+            hint="the database keeps times, clocks, power and temperatures of GPUs; kernels belong to a run's profile",
+        )
+    if found.runs:
+        columns = {"gpu": found.runs["gpu"], **{name: found.runs[theirs] for name, theirs in _COLUMNS.items()}}
+        columns["at_s"] = np.where(columns["at_s"] > 0, columns["at_s"], np.nan)  # -1 is how such files say "unknown"
+        staging.measurements(columns, {"conditions": "", "simulated": False})
+    staging.readings([(_gpu(found, series), series) for series in found.series if series.value.size])
+    refused = [
+        f"{series.source} gave nothing in {series.refused:,} of {series.refused + series.value.size:,} readings"
+        for series in found.series
+        if series.refused
+    ]
+    return staging.done(kind=found.format, left_out=(*_told(found.skipped), *refused))
+
+
+def _told(skipped: "Sequence[importing.Skipped]") -> tuple[str, ...]:
+    return tuple(f"left out: {sentence(one)}" for one in skipped)
+
+
+def _gpu(found: "Imported", series: "Series") -> str:
+    """A UUID stands for itself; `GPU 0` is another GPU in every file."""
+    return series.device if series.device.startswith(_LASTING) else f"{found.path.name}: {series.device}"

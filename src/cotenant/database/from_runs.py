@@ -1,0 +1,152 @@
+"""A run of any study, as rows of the database: one for each tenant of each trial."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.database.schema import TABLES
+from cotenant.database.staging import Staged, Staging
+from cotenant.store import parquet, views
+from cotenant.store.folder import RunFolder
+
+CLOCKS = ("sm_clock_mhz", "frequency_mhz")
+KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "gpu_busy")
+"""Sensors of a device that the database keeps, beside all that tell why a clock is held down."""
+REASONS = {
+    "power_cap": "power cap",
+    "sw_power": "power cap",
+    "power_brake": "power brake",
+    "hw_power": "power brake",
+    "therm": "heat",
+    "heat": "heat",
+    "clock": "clock setting",
+}
+"""Parts of the names of sensors that count throttled time, and the reason that each stands for; the first that fits."""
+
+BITS = {0x2: "clock setting", 0x4: "power cap", 0x60: "heat", 0x80: "power brake"}
+"""The same in the bits of the driver's event reasons, where it has no counters."""
+
+_CALM = "verdict <> 'invalid' AND block >= 0"
+_ROWS = """
+WITH counted AS (
+    SELECT run, trial, tenant, count(*) AS n, avg(done_ns - started_ns) / 1e6 AS time_ms
+    FROM requests WHERE in_window AND coalesce(ok, false) AND done_ns IS NOT NULL GROUP BY ALL
+), held AS (
+    SELECT *, coalesce(member, {device}) AS gpu, coalesce(member, trials.device) AS device_
+    FROM tenants JOIN trials USING (run, trial) WHERE {calm}
+), placed AS (
+    SELECT *, count(*) OVER (PARTITION BY run, trial, gpu) AS together
+    FROM held JOIN (SELECT run, trial, count(DISTINCT gpu) AS at_once FROM held GROUP BY ALL) USING (run, trial)
+), sensed AS (
+    SELECT run, trial, samples.device AS device_,
+        median(value) FILTER (sensor IN ({clocks})) AS clock_mhz,
+        median(value) FILTER (sensor = 'temperature_c') AS temperature_c,
+        median(value) FILTER (sensor = 'power_w') AS power_w,
+        median(value) FILTER (sensor = 'power_limit_w') AS power_limit_w,
+        coalesce(
+            max(value) FILTER (sensor IN ('energy_j', 'package_energy_j'))
+                - min(value) FILTER (sensor IN ('energy_j', 'package_energy_j')),
+            avg(value) FILTER (sensor = 'power_w') * any_value(window_s)) AS joules
+    FROM samples JOIN trials USING (run, trial)
+    WHERE isfinite(value) AND t_ns BETWEEN window_start_ns AND window_start_ns + window_s * 1e9
+    GROUP BY ALL
+), throttled AS (
+    SELECT run, trial, device_, arg_max(reason, lasted) AS reason
+    FROM (
+        SELECT run, trial, samples.device AS device_, {reason} AS reason, max(value) - min(value) AS lasted,
+            any_value(window_s) AS window_s
+        FROM samples JOIN trials USING (run, trial)
+        WHERE contains(sensor, 'throttl') AND unit = 's' AND isfinite(value)
+        GROUP BY run, trial, samples.device, sensor
+        UNION ALL
+        SELECT run, trial, samples.device, bits.reason,
+            avg((value::BIGINT & bits.mask > 0)::INTEGER) * any_value(window_s), any_value(window_s)
+        FROM samples JOIN trials USING (run, trial), (VALUES {bits}) AS bits(mask, reason)
+        WHERE sensor = 'event_reasons' AND isfinite(value)
+            AND t_ns BETWEEN window_start_ns AND window_start_ns + window_s * 1e9
+        GROUP BY run, trial, samples.device, bits.reason
+    ) WHERE lasted > 0.05 * window_s GROUP BY ALL
+)
+SELECT gpu, epoch(try_cast(started_utc AS TIMESTAMPTZ)) AS at_s,
+    concat_ws(', ', workload, 'batch ' || batch, seq || ' tokens', dtype) AS work,
+    concat_ws('; ',
+        nullif(replace(replace(trim(coalesce(settings, ''), '{{}}'), '"', ''), ': ', ' '), ''),
+        'beside ' || (
+            SELECT string_agg(other."of", ', ' ORDER BY other."of") FROM held AS other
+            WHERE other.run = placed.run AND other.trial = placed.trial AND other.gpu = placed.gpu
+                AND other.tenant <> placed.tenant),
+        CASE WHEN at_once > 1 THEN at_once || ' at once' END) AS conditions,
+    settings, time_ms, n AS requests, clock_mhz, temperature_c, power_w, power_limit_w,
+    CASE WHEN together = 1 THEN joules / n END AS energy_j, reason, NULL AS cabinet, {node} AS node,
+    {run} || ' trial ' || placed.trial AS job, coalesce(simulated, false) AS simulated, verdict, placed.trial,
+    {source} AS source
+FROM placed JOIN counted USING (run, trial, tenant) LEFT JOIN sensed USING (run, trial, device_)
+    LEFT JOIN throttled USING (run, trial, device_)
+"""
+_READINGS = """
+SELECT CASE WHEN samples.device = trials.device THEN {device} ELSE samples.device END AS gpu, sensor,
+    epoch(try_cast(started_utc AS TIMESTAMPTZ)) + (t_ns - start_ns) / 1e9 AS t_s, value, unit, source AS origin,
+    {source} AS source
+FROM samples JOIN trials USING (run, trial)
+WHERE {calm} AND isfinite(value) AND (sensor IN ({kept}) OR contains(sensor, 'throttl') OR contains(sensor, 'reason'))
+"""
+
+
+def identity(run: Path) -> tuple[str, str]:
+    """The run's key and what changes when it goes on. Raises RunFolderError if it is no run."""
+    folder = RunFolder.open(run)
+    return folder.run, f"{len(folder.committed())}"
+
+
+def stage(run: Path, staging: Staging) -> Staged:
+    """Reduce a run's records and write them aside. Raises RunFolderError if it can't be read."""
+    folder = RunFolder.open(run)
+    files = views.find_files([run])
+    con = views.open_views(files)
+    machine = _machine(folder.manifest)
+    given = {
+        "device": parquet.text(_device(folder.manifest)),
+        "node": parquet.text(machine) if machine else "NULL",
+        "source": parquet.text(staging.source),
+        "run": parquet.text(folder.run),
+        "calm": _CALM,
+        "clocks": ", ".join(map(parquet.text, CLOCKS)),
+        "kept": ", ".join(map(parquet.text, KEPT)),
+        "bits": ", ".join(f"({mask}, {parquet.text(reason)})" for mask, reason in BITS.items()),
+        "reason": "CASE "
+        + " ".join(f"WHEN contains(sensor, '{part}') THEN '{word}'" for part, word in REASONS.items())
+        + " END",
+    }
+    try:
+        with views.damage_named(files):
+            staging.select("measurements", con, _typed("measurements", _ROWS.format(**given), "gpu, at_s"))
+            staging.select("readings", con, _typed("readings", _READINGS.format(**given), "gpu, sensor, t_s"))
+            (left_out,) = con.execute("SELECT count(*) FROM trials WHERE verdict = 'invalid'").fetchone() or (0,)
+    finally:
+        con.close()
+    told = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
+    return staging.done(kind="run", left_out=told)
+
+
+def _typed(table: str, query: str, order: str) -> str:
+    columns = ", ".join(f"CAST({column.name} AS {column.type}) AS {column.name}" for column in TABLES[table])
+    return f"SELECT {columns} FROM ({query}) ORDER BY {order}"  # noqa: S608 - our own names and quoted values
+
+
+def _device(manifest: Mapping[str, Any]) -> str:
+    """What stands for a device that is no group: its UUID, or the machine and its name; a simulation has no machine."""
+    described = manifest.get("device_description")
+    found = described.get("uuid") if isinstance(described, Mapping) else None
+    if isinstance(found, str) and found:
+        return found
+    name = str(manifest.get("device") or "unknown device")
+    machine = _machine(manifest)
+    return name if manifest.get("simulated") or not machine else f"{machine} {name}"
+
+
+def _machine(manifest: Mapping[str, Any]) -> str:
+    """The machine's name, where the manifest has one."""
+    for session in manifest.get("sessions") or ():
+        if isinstance(session, Mapping) and isinstance(session.get("host"), str):
+            return str(session["host"])
+    return ""

@@ -1,0 +1,155 @@
+"""What people ask the database: how GPUs differ, which is slow since when and why, which sensor lies."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.variability.drift import Change
+from cotenant.analyse.variability.frequency import BestClock, PowerByClock, TimeByClock, best_clock, fit_power, fit_time
+from cotenant.analyse.variability.profiles import GpuProfile
+from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
+from cotenant.analyse.variability.slow import SlowGpu
+from cotenant.analyse.variability.summary import Variability, analyse_variability
+from cotenant.database.database import AtSetting, Database, Sensor, Work
+
+_AS_WITNESS = {"sm_clock_mhz": "clock_mhz", "frequency_mhz": "clock_mhz", "gpu_busy": "utilisation"}
+"""Names of sensors that the search for stuck ones knows under others."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckSensor:
+    """A sensor that stood still, and whose it is."""
+
+    gpu: str
+    source: str
+    stuck: Stuck
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"gpu": self.gpu, "source": self.source, **self.stuck.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUnderWork:
+    """One GPU under one kind of work."""
+
+    work: str
+    profile: GpuProfile
+    place: int
+    """1 for the fastest."""
+    of: int
+    slow: SlowGpu | None
+    changes: tuple[Change, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "work": self.work,
+            **self.profile.to_json(),
+            "place": self.place,
+            "of": self.of,
+            "slow": None if self.slow is None else self.slow.to_json(),
+            "changes": [change.to_json() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCurve:
+    """What the clock does to one kind of work: means over GPUs, curves where there are clocks enough."""
+
+    work: str
+    simulated: bool
+    points: tuple[AtSetting, ...]
+    power: PowerByClock | None
+    time: TimeByClock | None
+    best: BestClock | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "work": self.work,
+            "simulated": self.simulated,
+            "points": [point._asdict() for point in self.points],
+            **{
+                name: None if (found := getattr(self, name)) is None else found.to_json()
+                for name in ("power", "time", "best")
+            },
+        }
+
+
+def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[Work, Variability]]:
+    """Every kind of work whose name holds the text, one after another: memory holds one at a time."""
+    for work in database.find_work(part):
+        yield work, analyse_variability(database.readings(work), work.name, simulated=work.simulated)
+
+
+def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSensor]:
+    """Power sensors that stood still while temperature, clock or activity moved."""
+    by_place: dict[tuple[str, str], dict[str, Sensor]] = {}
+    for one in database.sensors(gpu):
+        by_place.setdefault((one.gpu, one.source), {})[one.sensor] = one
+    found = []
+    for (name, source), sensors in by_place.items():
+        for sensor, one in sensors.items():
+            if not sensor.startswith("power") or "limit" in sensor:
+                continue
+            at_s, values = database.series(one)
+            witnesses = {}
+            for other, place in sensors.items():
+                known_as = _AS_WITNESS.get(other, other)
+                if known_as in MOVED and other != sensor and not other.startswith("power"):
+                    seen_at, seen = database.series(place)
+                    witnesses[known_as] = np.interp(at_s, seen_at, seen)
+            if (still := stuck(sensor, at_s, values, witnesses)) is not None:
+                found.append(StuckSensor(name, source, still))
+    return found
+
+
+def one_gpu(database: Database, name: str) -> list[GpuUnderWork]:
+    """A GPU under every kind of work that it was measured with."""
+    found = []
+    for work, seen in variabilities(database):
+        profile = next((one for one in seen.profiles if one.gpu == name), None)
+        if profile is None:
+            continue
+        found.append(
+            GpuUnderWork(
+                work.name,
+                profile,
+                1 + sum(other.time_ms < profile.time_ms for other in seen.profiles),
+                len(seen.profiles),
+                next((one for one in seen.slow if one.gpu == name), None),
+                tuple(change for change in seen.drift.changes if change.gpu == name),
+            )
+        )
+    return found
+
+
+def clock_curves(database: Database) -> list[ClockCurve]:
+    """Time and power over the clock, for work that was measured under at least three settings."""
+    groups: dict[tuple[str, bool], list[AtSetting]] = {}
+    for point in database.at_settings():
+        groups.setdefault((point.work, point.simulated), []).append(point)
+    return [
+        _curve(work, simulated, points)
+        for (work, simulated), points in groups.items()
+        if len({point.settings for point in points}) >= 3
+    ]
+
+
+def _curve(work: str, simulated: bool, points: list[AtSetting]) -> ClockCurve:
+    clock = np.array([round(point.clock_mhz) for point in points], dtype=np.float64)
+    time = np.array([point.time_ms for point in points])
+    power = np.array([np.nan if point.power_w is None else point.power_w for point in points])
+    powered = bool(np.isfinite(power).all())
+    different = np.unique(clock).size
+    return ClockCurve(
+        work,
+        simulated,
+        tuple(points),
+        fit_power(clock, power) if powered and different >= 5 else None,
+        fit_time(clock, time) if different >= 3 else None,
+        best_clock(clock, power, time) if powered and different >= 2 else None,
+    )

@@ -1,0 +1,107 @@
+"""Rows of one source on their way in: written aside as Parquet, so that they can become visible in one step."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.database.schema import TABLES
+from cotenant.records import Columns
+from cotenant.store import parquet
+from cotenant.store.manifest import sync
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from cotenant.importing import Series
+
+MEMORY_LIMIT = "384MiB"
+ROWS_TOGETHER = 122_880
+"""Rows of a Parquet group; sorted by GPU, so that a question about some GPUs skips the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What is written and not yet visible."""
+
+    files: Mapping[str, Path]
+    """By table."""
+    measurements: int
+    readings: int
+    gpus: int
+    kind: str
+    left_out: tuple[str, ...]
+
+
+class Staging:
+    """Writes the rows of one source into a folder of its own. Close it when done."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self.source = source
+        # Sorting millions of rows may take more than the limit: the rest goes beside the rows.
+        self._con = parquet.memory(memory_limit=MEMORY_LIMIT, temp_directory=str(folder / "spill"))
+        self._files: dict[str, Path] = {}
+
+    def measurements(self, columns: Columns, constants: Mapping[str, Any]) -> None:
+        """Columns of `measurements` as arrays; constants are the same in every row; the rest is NULL."""
+        self._con.register("incoming", dict(columns))
+        chosen = ", ".join(
+            f"CAST({self._value(column.name, columns, constants)} AS {column.type}) AS {parquet.quoted(column.name)}"
+            for column in TABLES["measurements"]
+        )
+        self._write("measurements", f"SELECT {chosen} FROM incoming ORDER BY gpu, at_s")  # noqa: S608 - quoted
+        self._con.unregister("incoming")
+
+    def select(self, table: str, con: "duckdb.DuckDBPyConnection", query: str) -> None:
+        """Rows from a query to another connection; its columns are those of the table."""
+        self._write(table, query, con)
+
+    def readings(self, series: Sequence[tuple[str, "Series"]]) -> None:
+        """Series with the GPU each belongs to."""
+        if not series:
+            return
+        parts = []
+        for number, (gpu, one) in enumerate(sorted(series, key=lambda pair: (pair[0], pair[1].sensor))):
+            self._con.register(f"series{number}", {"t_ns": one.t_ns, "value": one.value})
+            texts = (gpu, one.sensor, one.unit, one.source, self.source)
+            gpu_, sensor, unit, origin, source = (parquet.text(text) for text in texts)
+            parts.append(
+                f"SELECT {gpu_} AS gpu, {sensor} AS sensor, t_ns / 1e9 AS t_s, value, {unit} AS unit, "  # noqa: S608 - quoted
+                f"{origin} AS origin, {source} AS source FROM series{number}"
+            )
+        self._write("readings", " UNION ALL ".join(parts))
+        for number in range(len(series)):
+            self._con.unregister(f"series{number}")
+
+    def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> Staged:
+        """Wait until everything is on the disk, and count it."""
+        counts = dict.fromkeys(TABLES, 0)
+        gpus: set[str] = set()
+        for table, file in self._files.items():
+            source = f"read_parquet([{parquet.text(str(file))}])"
+            (counts[table],) = self._con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)  # noqa: S608 - quoted
+            gpus |= {gpu for (gpu,) in self._con.execute(f"SELECT DISTINCT gpu FROM {source}").fetchall()}  # noqa: S608
+            sync(file)
+        return Staged(self._files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._con.close()
+
+    def _value(self, name: str, columns: Columns, constants: Mapping[str, Any]) -> str:
+        if name == "source":
+            return parquet.text(self.source)
+        if name in columns:
+            return parquet.quoted(name)
+        constant = constants.get(name)
+        if constant is None:
+            return "NULL"
+        return parquet.text(constant) if isinstance(constant, str) else str(constant)
+
+    def _write(self, table: str, query: str, con: "duckdb.DuckDBPyConnection | None" = None) -> None:
+        file = self._folder / f"{table}.parquet"
+        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_TOGETHER}"
+        (con or self._con).execute(f"COPY ({query}) TO {parquet.text(str(file))} ({options})")
+        self._files[table] = file

@@ -1,0 +1,172 @@
+"""How GPUs differ, for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.analyse.variability.drift import Drift
+from cotenant.analyse.variability.sentences import change_sentence, day, headline, slow_sentence, stuck_sentence
+from cotenant.analyse.variability.summary import Variability
+from cotenant.report.listing import listing
+from cotenant.report.literal import literal
+from cotenant.report.numbers import NOTHING, figure, percent
+from cotenant.report.tables import sentence_list
+
+if TYPE_CHECKING:
+    from cotenant.database.add import Added
+    from cotenant.verbs.db import Anomalies, Contents, GpuStory
+
+SLOWEST = 12
+"""Lines of a table of GPUs unless all are asked for."""
+
+
+def contents_parts(found: "Contents") -> tuple[RenderableType, ...]:
+    """Sources, then work."""
+    sources = [
+        (one.name, one.kind, one.gpus, one.measurements, one.readings, one.added_utc[:10]) for one in found.sources
+    ]
+    works = [
+        (one.name, "yes" if one.simulated else "", one.gpus, one.measurements, _span(one.first_s, one.last_s))
+        for one in found.works
+    ]
+    parts: list[RenderableType] = [
+        Text(literal(f"{found.home}: {len(found.sources):,} sources"), "bold"),
+        listing(("source", "kind", "GPUs", "measurements", "readings", "added"), sources),
+    ]
+    if works:
+        parts.append(listing(("work", "simulated", "GPUs", "measurements", "when"), works))
+    return tuple(parts)
+
+
+def added_parts(found: "Sequence[Added]") -> tuple[RenderableType, ...]:
+    """What came of each source, and what was left out of it."""
+    rows = [
+        (one.source.name, one.source.kind, one.how, one.source.gpus, one.source.measurements, one.source.readings)
+        for one in found
+    ]
+    parts: list[RenderableType] = [listing(("source", "kind", "", "GPUs", "measurements", "readings"), rows)]
+    left_out = [f"{one.source.name}: {sentence}" for one in found for sentence in one.source.left_out]
+    return (*parts, sentence_list(left_out)) if left_out else tuple(parts)
+
+
+def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[RenderableType, ...]:
+    """For each kind of work: sentences, where the variance comes from, GPUs from slow to fast."""
+    if not found:
+        return (Text("There are sensor readings and no measurements yet: cotenant db add RUN"),)
+    parts: list[RenderableType] = []
+    for one in found:
+        title = Text(literal(one.work), "bold underline")
+        parts += [title + Text(" SIMULATED", "bold magenta") if one.simulated else title]
+        parts += [sentence_list(headline(one)), *_levels(one), _gpus(one, every=every)]
+    return tuple(parts)
+
+
+def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
+    """One GPU under every kind of work, then what is wrong with it."""
+    rows = [
+        (
+            one.work,
+            f"{one.place} of {one.of}",
+            one.profile.runs,
+            figure(one.profile.time_ms, 4),
+            f"{one.profile.relative_time:.3f}",
+            *_sensors(one.profile.clock_mhz, one.profile.temperature_c, one.profile.power_w),
+            one.slow.cause if one.slow else "",
+        )
+        for one in found.works
+    ]
+    parts: list[RenderableType] = [Text(literal(found.gpu), "bold")]
+    if rows:
+        parts.append(listing(("work", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows))
+    if found.sensors:
+        parts.append(listing(("sensor", "readings"), list(found.sensors.items())))
+    sentences = [slow_sentence(one.slow) for one in found.works if one.slow]
+    sentences += [change_sentence(change) for one in found.works for change in one.changes]
+    sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
+    parts.append(sentence_list(sentences or ["Nothing about it is out of the ordinary."]))
+    return tuple(parts)
+
+
+def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
+    """By work: days, slope, changes."""
+    parts: list[RenderableType] = []
+    for work, drift in found.items():
+        parts.append(Text(literal(work), "bold underline"))
+        slope = drift.per_month
+        if slope.est is None:
+            said = f"no slope: {getattr(slope, 'reason', '')}"
+        else:
+            ends = ", ".join(f"{end * 100:+.2f}" for end in (slope.lo or 0.0, slope.hi or 0.0))
+            said = f"{slope.est * 100:+.2f} % [{ends}] per 30 days, over {drift.days:.0f} days"
+        parts.append(Text(literal(said)))
+        rows = [(day(at), f"{ratio:.4f}", runs) for at, ratio, runs in drift.daily[-30:]]
+        parts.append(listing(("day", "x own median", "runs"), rows))
+        if drift.changes:
+            parts.append(sentence_list([change_sentence(change) for change in drift.changes]))
+    return tuple(parts) or (Text("There are no measurements yet: cotenant db add RUN"),)
+
+
+def anomaly_parts(found: "Anomalies") -> tuple[RenderableType, ...]:
+    """A sentence for each."""
+    gpus = len({gpu.gpu for work in found.works for gpu in work.profiles})
+    nothing = f"Nothing is out of the ordinary among {gpus:,} GPUs under {len(found.works)} kinds of work."
+    return (sentence_list(found.sentences() or [nothing]),)
+
+
+def _levels(one: Variability) -> list[RenderableType]:
+    if not one.decomposition.levels:
+        return []
+    mixed = {part.level: part.share for part in one.decomposition.components}
+    mixed |= {"job": one.decomposition.job_component} if one.decomposition.job_component is not None else {}
+    rows = [
+        (
+            level.level,
+            level.groups,
+            percent(level.alone),
+            percent(level.by_chance),
+            percent(level.added),
+            percent(mixed[level.level]) if level.level in mixed else NOTHING,
+        )
+        for level in one.decomposition.levels
+    ]
+    rest = percent(mixed["residual"]) if "residual" in mixed else NOTHING
+    rows.append(("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), rest))
+    notes: list[RenderableType] = [Text(literal(note), "dim") for note in one.decomposition.notes]
+    return [listing(("variance by", "groups", "alone", "chance", "added", "mixed model"), rows), *notes]
+
+
+def _gpus(one: Variability, *, every: bool) -> RenderableType:
+    ordered = sorted(one.profiles, key=lambda profile: -profile.time_ms)
+    causes = {slow.gpu: slow.cause for slow in one.slow}
+    short = short_names([profile.gpu for profile in one.profiles])
+    rows = [
+        (
+            short[profile.gpu],
+            "/".join(part for part in (profile.cabinet, profile.node) if part),
+            profile.runs,
+            figure(profile.time_ms, 4),
+            f"{profile.relative_time:.3f}",
+            *_sensors(profile.clock_mhz, profile.temperature_c, profile.power_w),
+            causes.get(profile.gpu, ""),
+        )
+        for profile in (ordered if every else ordered[:SLOWEST])
+    ]
+    return listing(("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows)
+
+
+def _sensors(*values: float | None) -> tuple[str, ...]:
+    return tuple(NOTHING if value is None else figure(value, 4) for value in values)
+
+
+def _span(first: float | None, last: float | None) -> str:
+    if first is None or last is None:
+        return NOTHING
+    return day(first) if day(first) == day(last) else f"{day(first)} to {day(last)}"
+
+
+def short_names(gpus: Sequence[str]) -> dict[str, str]:
+    """UUIDs by their first part, where that tells them apart; other names as they are."""
+    short = {gpu: "-".join(gpu.split("-")[:2]) if gpu.startswith("GPU-") else gpu for gpu in gpus}
+    return short if len(set(short.values())) == len(short) else {gpu: gpu for gpu in gpus}
