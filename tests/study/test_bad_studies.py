@@ -15,7 +15,7 @@ STUDY_KEYS = (
 )
 TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
 LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
-MODES = "processes, threads, streams, mps, green, mig, pinned"
+MODES = "processes, threads, streams, exclusive, mps, mps-static, green, mig, pinned"
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,19 @@
 
 import difflib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cotenant.devices.protocol import Device, SharingMode
 from cotenant.errors import DeviceError
 
-FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, cpu:each, sim:a100-sxm4-40gb, sim:v100-sxm2-16gb*4, all"
-_ACCELERATORS = ("cuda", "gpu", "mig", "mps", "nvidia", "jetson", "rocm", "hip", "xpu")
+if TYPE_CHECKING:
+    from cotenant.devices.nvidia.accelerator import TorchAccelerator
+    from cotenant.devices.nvidia.device import CudaDevice
+
+FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, cpu:each, cuda:0, cuda:GPU-UUID, sim:a100-sxm4-40gb, sim:v100-sxm2-16gb*4, all"
+FAMILIES = ("cpu", "cuda", "rocm", "xpu", "sim")
+_MEANT = {"gpu": "cuda", "nvidia": "cuda", "mig": "cuda:MIG-UUID", "mps": "cuda", "hip": "rocm", "amd": "rocm"}
+"""What people write, and the family that it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,7 @@ def find_device(name: str) -> Device:
 
     Args:
         name: `cpu` (all cores this process may use), or some of its cores: `cpu:0`, `cpu:0-1`, `cpu:0,2`; or a
+            GPU: `cuda:0`, `cuda:GPU-UUID`, a MIG instance of one `cuda:MIG-UUID`, `rocm:0`, `xpu:0`; or a
             simulated GPU: `sim:a100-sxm4-40gb`, one of a fleet `sim:v100-sxm2-16gb#17`, your own `sim:gpu.yaml`;
             or a group of devices: `cpu:each`, `cuda:all`, `cuda:0,1`, `sim:v100-sxm2-16gb*4`, `all`.
 
@@ -34,24 +42,41 @@ def find_device(name: str) -> Device:
     from cotenant.devices.cpu import open_cpu
     from cotenant.devices.group_names import open_group
 
-    group = open_group(name.strip(), find_device)
+    name = name.strip()
+    family, colon, part = name.partition(":")
+    by_uuid = part.upper().startswith(("GPU-", "MIG-"))  # its hyphens make no range
+    group = None if by_uuid else open_group(name, find_device)
     if group is not None:
         return group
-    family, _, part = name.strip().partition(":")
     if family == "cpu":
-        return open_cpu(name.strip(), part if ":" in name else None)
+        return open_cpu(name, part if colon else None)
     if family.lower() == "sim":
         from cotenant.devices.simulated.device import open_simulated
 
         return open_simulated(part)
-    if family.lower() in _ACCELERATORS:
+    if family == "cuda":
+        return _cuda(name, part)
+    if family in {"rocm", "xpu"}:
+        from cotenant.devices.nvidia.accelerator import open_accelerator
+
+        return open_accelerator(family, part or "0")
+    near = difflib.get_close_matches(family.lower(), FAMILIES, n=1, cutoff=0.5)
+    meant = _MEANT.get(family.lower()) or (near[0] if near else None)
+    guess = f"did you mean {meant!r}? " if meant else ""
+    raise DeviceError(f"there is no device {name!r}", hint=f"{guess}devices are named {FORMS}")
+
+
+def _cuda(name: str, part: str) -> Device:
+    """An NVIDIA GPU; one that isn't there is refused with those that are."""
+    from cotenant.devices.nvidia.device import open_cuda
+
+    try:
+        return open_cuda(part)
+    except DeviceError as error:
+        others = "or measure the CPU: --device cpu; or simulate a GPU: --device sim:a100-sxm4-40gb"
         raise DeviceError(
-            f"there is no device {name!r}: this version of cotenant measures CPUs and simulates GPUs",
-            hint=f"use one of {FORMS}; `cotenant devices` lists what is here",
-        )
-    near = difflib.get_close_matches(family.lower(), ["cpu", "sim"], n=1, cutoff=0.5)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    raise DeviceError(f"there is no device {name!r}", hint=f"{meant}devices are named {FORMS}")
+            f"there is no device {name!r}: {error.message}", hint=f"{error.hint}; {others}" if error.hint else others
+        ) from None
 
 
 def list_devices() -> tuple[DeviceInfo, ...]:
@@ -64,5 +89,19 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     simulated = [open_simulated(name) for name in gpu_names()]
     return (
         DeviceInfo(cpu.name, cpu.meaning, cpu.sharings()),
+        *(DeviceInfo(gpu.name, gpu.meaning, gpu.sharings()) for gpu in _accelerators()),
         *(DeviceInfo(gpu.name, gpu.meaning, gpu.sharings(), simulated=True) for gpu in simulated),
     )
+
+
+def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
+    """Those that a driver or torch shows; none is no error."""
+    from cotenant.devices.nvidia import nvml
+    from cotenant.devices.nvidia.accelerator import list_accelerators
+    from cotenant.devices.nvidia.device import open_cuda
+
+    try:
+        here: list[CudaDevice | TorchAccelerator] = [open_cuda(str(gpu.index)) for gpu in nvml.gpus()]
+    except DeviceError:
+        here = []
+    return [*here, *list_accelerators()]

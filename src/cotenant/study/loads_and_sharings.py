@@ -9,8 +9,8 @@ from cotenant.study.values import is_number
 from cotenant.study.words import did_you_mean, expected, shown
 from cotenant.tenancy import ALONE, Sharing
 
-SPLITTING_MODES = ("mps", "green", "mig", "pinned")
-MODES = ("processes", "threads", "streams", *SPLITTING_MODES)
+SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
+MODES = ("processes", "threads", "streams", "exclusive", *SPLITTING_MODES)
 
 
 def _load(value: Any) -> Load:
@@ -59,8 +59,8 @@ def _sharing(value: Any) -> Sharing:
     if not isinstance(shares, list) or not shares:
         raise expected(f"a list of shares such as {{{mode}: [60, 40]}}", shares)
     read = tuple(_share(share) for share in shares)
-    if mode == "mps" and any(isinstance(share, str) or share > 100 for share in read):
-        raise ValueError("shares of mps are percentages of the device, above 0 and at most 100")
+    if mode in {"mps", "mps-static"} and any(isinstance(share, str) or share > 100 for share in read):
+        raise ValueError(f"shares of {mode} are percentages of the device, above 0 and at most 100")
     return Sharing(mode=mode, shares=read)
 
 

@@ -1,0 +1,186 @@
+"""An accelerator that only torch knows (ROCm, XPU): tenants, timing and memory work; sensors and controls are missing.
+
+What it lacks is said, never guessed: a run on it has latencies, throughput and slowdowns, and no power or clocks.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, cast
+
+from cotenant.devices.cpu.cores import usable_cores
+from cotenant.devices.nvidia import torch_side
+from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
+from cotenant.devices.nvidia.sharing import processes, streams
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, host_plan, ranks
+from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.workloads.protocol import Dtype
+
+MAKERS = {"xpu": "Intel", "rocm": "AMD"}
+LACKING = ("power", "energy", "clocks", "temperature", "throttling", "SM, tensor and DRAM activity")
+NVIDIA_ONLY = ("mps", "mps-static", "green", "mig", "exclusive")
+
+
+class TorchAccelerator:
+    """One device of torch's, by its number."""
+
+    simulated = False
+
+    def __init__(self, family: str, index: int, facts: Mapping[str, Any]) -> None:
+        self.name = f"{family}:{index}"
+        self._family, self._index, self._facts = family, index, facts
+        self._kind = "cuda" if family == "rocm" else family  # torch calls AMD's devices cuda
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        return f"{self._facts['name']}, {self._facts['memory_bytes'] / 2**30:.0f} GiB (no sensors, no controls)"
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """What both makers' matrix units take."""
+        return "bfloat16"
+
+    @property
+    def host_cores(self) -> int:
+        """The machine's."""
+        return len(usable_cores(Tree()))
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """By UUID where torch knows one."""
+        return (str(self._facts.get("uuid") or self.name),)
+
+    def describe(self) -> Mapping[str, Any]:
+        """What torch says, and what can't be known."""
+        build = torch_build()
+        return {
+            **self._facts,
+            "model": self._facts["name"],
+            "torch": f"{build.version}, built for {build.built_for}" if build else None,
+            "default_dtype": self.default_dtype,
+            "sources": [f"no {metric}: there is no reader for {MAKERS[self._family]} devices" for metric in LACKING],
+            "cores": self.host_cores,
+        }
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """Processes and streams; the others are NVIDIA's."""
+        return (
+            SharingMode("processes", processes.MEANING),
+            SharingMode("streams", streams.MEANING),
+            *(
+                SharingMode(mode, "for NVIDIA GPUs", available=False, missing="an NVIDIA GPU", instead=nearest)
+                for mode, nearest in zip(NVIDIA_ONLY, ("processes", *["streams"] * 4), strict=True)
+            ),
+        )
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+        """A process each, or one for all."""
+        if sharing.mode not in {ALONE, "processes", "streams"}:
+            raise SharingUnavailable(
+                f"{self.name} can't be shared by `{sharing.mode}`: that needs an NVIDIA GPU",
+                hint="use `processes` or `streams`",
+            )
+        if sharing.shares or (sharing.mode == ALONE and len(tenants) != 1):
+            raise SharingUnavailable(f"`{sharing}` can't hold {len(tenants)} tenants here", hint="use `processes`")
+        everyone: SeatOptions = {
+            "kind": self._kind,
+            "index": self._index,
+            "threads": self.host_cores,
+            "dtype": self.default_dtype,
+        }
+        order = ranks(tenants)
+        own: list[SeatOptions] = [{"stream": True, "priority": rank} for rank in order]
+        if sharing.mode == "streams":
+            seats = [(index, tenant, own[index]) for index, tenant in enumerate(tenants)]
+            hosts: tuple[HostPlan, ...] = (host_plan(everyone, seats, {}),)
+        else:
+            hosts = tuple(host_plan(everyone, [(index, tenant, {})], {}) for index, tenant in enumerate(tenants))
+        uuid = self._facts.get("uuid")
+        return GpuArrangement(
+            mode=sharing.mode,
+            tenants=tuple(tenant.name for tenant in tenants),
+            plan=lambda: hosts,
+            expected=lambda: (Expected(uuid=uuid),) * len(tenants),
+        )
+
+    def seat(self, options: Mapping[str, Any]) -> GpuSeat:
+        """A tenant's seat, from the options of its plan."""
+        return GpuSeat(cast("SeatOptions", dict(options)))
+
+    def probes(self) -> Sequence[Probe]:
+        """None."""
+        return ()
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
+        """There is nothing to set."""
+        if settings:
+            raise DeviceError(
+                f"{self.name} has no control {next(iter(settings))!r} that could be set",
+                hint="leave the settings out; only NVIDIA GPUs and CPUs have controls",
+            )
+        return _untouched()
+
+    def free_memory_bytes(self) -> int:
+        """As torch sees it."""
+        return int(self._facts["free_memory_bytes"])
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Not measured."""
+        del refresh
+        raise DeviceError(f"the peak rates of {self.name} are not measured by this version")
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """What is there and what is lacking."""
+        build = torch_build()
+        found = [
+            Finding("device", "ok", self.meaning),
+            Finding("torch", "ok", f"{build.version}, built for {build.built_for}" if build else "none"),
+            Finding("sensors", "note", f"none here: runs are without {', '.join(LACKING)}"),
+            Finding("controls", "note", "none here: clocks and limits stay as they are"),
+        ]
+        found += [
+            Finding(f"sharing: {mode.mode}", "ok" if mode.available else "note", mode.missing or mode.meaning)
+            for mode in self.sharings()
+        ]
+        return tuple(found)
+
+
+@contextmanager
+def _untouched() -> Iterator[Sequence[str]]:
+    yield ()
+
+
+def open_accelerator(family: str, part: str) -> TorchAccelerator:
+    """The device of that family and number. Raises DeviceError if torch can't use it."""
+    if not part.isdecimal():
+        raise DeviceError(f"{family}:{part} names no device", hint=f"write {family}:0")
+    build = torch_build()
+    wanted = "cuda" if family == "rocm" else family
+    if build is None or build.kind != wanted or (family == "rocm" and not build.hip):
+        have = build.built_for if build else "nothing: it is not installed"
+        raise DeviceError(
+            f"there is no {family}:{part}: the installed torch is built for {have}",
+            hint=f"install a build of torch for {MAKERS[family]} devices, see https://pytorch.org/get-started",
+        )
+    facts = torch_side.look(wanted)
+    if int(part) >= len(facts):
+        names = ", ".join(f"{family}:{index}" for index in range(len(facts)))
+        raise DeviceError(f"there is no {family}:{part} here", hint=f"there are: {names}")
+    return TorchAccelerator(family, int(part), facts[int(part)])
+
+
+def list_accelerators() -> list[TorchAccelerator]:
+    """Devices of torch's that are not NVIDIA's; empty without such a build."""
+    build = torch_build()
+    if build is None or not (build.hip or build.xpu) or os.environ.get(torch_side.SEAM):
+        return []
+    family = "rocm" if build.hip else "xpu"
+    try:
+        count = len(torch_side.look("cuda" if build.hip else "xpu"))
+    except DeviceError:
+        return []
+    return [open_accelerator(family, str(index)) for index in range(count)]

@@ -1,0 +1,26 @@
+"""SM, tensor core and DRAM activity where the driver's library has none (before Hopper): from DCGM, if it is here."""
+
+from dataclasses import dataclass
+
+from cotenant.devices.nvidia import dcgm, gpm
+from cotenant.devices.nvidia.nvml import GpuFacts
+from cotenant.devices.protocol import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """DCGM's probe, or why there is none."""
+
+    probe: Probe | None
+    why_not: str | None
+    fix: str | None = None
+
+
+def ask_dcgm(gpu: GpuFacts) -> Activity:
+    """Start DCGM's reader, unless the driver itself tells. It is a child process: ask once and keep the answer."""
+    if gpm.unavailable(gpu) is None:
+        return Activity(None, "the driver itself tells (GPM)")
+    found = dcgm.probe(gpu.index)
+    if isinstance(found, dcgm.Unavailable):
+        return Activity(None, found.reason, found.fix)
+    return Activity(found, None)

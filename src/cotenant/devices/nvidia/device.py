@@ -1,0 +1,236 @@
+"""An NVIDIA GPU (or one MIG instance of it) as a device."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+from cotenant.devices.cpu.cores import usable_cores
+from cotenant.devices.nvidia import nvml
+from cotenant.devices.nvidia.nvml import GpuFacts, Instance
+from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
+from cotenant.devices.nvidia.sharing import Grounds, Place, arrange, sharing_modes
+from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
+from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.workloads.protocol import Dtype
+
+if TYPE_CHECKING:
+    from cotenant.devices.nvidia.activity import Activity
+    from cotenant.devices.nvidia.ladder import Choice
+
+FLUSH = "flush_l2"
+"""The one setting that acts in the tenants' processes and not on the GPU."""
+TENSOR_CORES: Mapping[int, tuple[str, ...]] = {7: ("float16",), 8: ("tf32", "float16", "bfloat16", "int8")}
+"""By compute capability: number formats whose matrix products run on tensor cores; newer: those of 8 and fp8."""
+
+
+class CudaDevice:
+    """One GPU. The driver is asked through NVML; torch is only used in tenants' processes."""
+
+    simulated = False
+
+    def __init__(self, name: str, gpu: GpuFacts, instance: Instance | None = None) -> None:
+        self.name = name
+        self.gpu = gpu
+        self.instance = instance
+        self._flush_l2 = False
+        self._grounds: Grounds = {}
+        self._probes: Sequence[Probe] | None = None
+        self._activity: Activity | None = None
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        part = f"instance {self.instance.profile} of " if self.instance else ""
+        sms = f", {self._place().sms} SMs" if self._place().sms else ""
+        size = (self.instance or self.gpu).memory_bytes / 2**30
+        return f"{part}{self.gpu.name}{sms}, {size:.0f} GiB"
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """Half the bytes wherever tensor cores take them; bfloat16 where they know it."""
+        major = self.gpu.compute_capability[0]
+        return "bfloat16" if major >= 8 else "float16" if major == 7 else "float32"
+
+    @property
+    def host_cores(self) -> int:
+        """The machine's: tenants launch from there."""
+        return len(usable_cores(Tree()))
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """The GPU, by UUID: instances share its power and its sensors."""
+        return (self.gpu.uuid,)
+
+    def describe(self) -> Mapping[str, Any]:
+        """What the driver says, what torch was built for, and which sensor reads what."""
+        build = torch_build()
+        facts = {key: value for key, value in asdict(self.gpu).items() if not key.endswith("clocks_mhz")}
+        clocks = self.gpu.sm_clocks_mhz
+        return {
+            **facts,
+            "model": self.gpu.name,
+            "sm_clock_range_mhz": [clocks[-1], clocks[0]] if clocks else None,
+            "cuda": nvml.cuda_version(),
+            "torch": f"{build.version}, built for {build.built_for}" if build else None,
+            "torch_side": f"cpu: {SEAM} is set, so nothing was computed on the GPU" if on_cpu() else "the GPU",
+            "default_dtype": self.default_dtype,
+            "tensor_cores_for": self._tensor_cores(),
+            "instance": asdict(self.instance) if self.instance else None,
+            "solo_baseline": self._baseline(),
+            "sources": [choice.sentence for choice in self.ladder()],
+            "cores": self.host_cores,
+        }
+
+    def sharings(self) -> tuple[SharingMode, ...]:
+        """Every way to share it, and what the missing ones miss."""
+        return sharing_modes(self._place())
+
+    def arrange(self, sharing: Sharing, tenants: Sequence[Tenant]) -> Arrangement:
+        """Processes, environment and what has to stand beside them."""
+        place = self._place()
+        if sharing.mode == ALONE and self.gpu.mig_mode and not place.visible.startswith("MIG-"):
+            raise SharingUnavailable(
+                f"MIG is on and {self.gpu.label} has no instance, so nothing can run on it",
+                hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or make an instance: "
+                f"sudo nvidia-smi mig -i {self.gpu.index} -cgi PROFILE -C",
+            )
+        return arrange(place, self._grounds, sharing, tenants)
+
+    def seat(self, options: Mapping[str, Any]) -> GpuSeat:
+        """A tenant's seat, from the options of its plan."""
+        return GpuSeat(cast("SeatOptions", dict(options)))
+
+    def probes(self) -> Sequence[Probe]:
+        """Power, energy, clocks, heat, throttling, activity, memory: what gives readings here. Opened once."""
+        if self._probes is None:
+            from cotenant.devices.nvidia import sensors
+
+            more = self.activity().probe
+            self._probes = (*sensors.probes(self.gpu), *(() if more is None else (more,)))
+        return self._probes
+
+    def activity(self) -> "Activity":
+        """What DCGM says of this GPU, or why it says nothing; asked once."""
+        if self._activity is None:
+            from cotenant.devices.nvidia.activity import ask_dcgm
+
+            self._activity = ask_dcgm(self.gpu)
+        return self._activity
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
+        """Set clocks, limits and modes; put them back on leaving. `flush_l2: true` empties the cache per request."""
+        return self._applied({**settings})
+
+    def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The settings with percentages as numbers, checked before anything starts. Raises DeviceError."""
+        from cotenant.devices.nvidia.settings import absolute
+
+        flush = settings.get(FLUSH, False)
+        if not isinstance(flush, bool):
+            raise DeviceError(f"{FLUSH} is true or false, not {flush!r}", hint=f"write `{FLUSH}: true`")
+        known = absolute(self.gpu, {key: value for key, value in settings.items() if key != FLUSH})
+        return {**known, **({FLUSH: flush} if FLUSH in settings else {})}
+
+    @contextmanager
+    def _applied(self, settings: dict[str, Any]) -> Iterator[Sequence[str]]:
+        from cotenant.devices.nvidia.controls import applied
+
+        self._flush_l2 = bool(settings.pop(FLUSH, False))
+        try:
+            with applied(self.gpu, settings) as broken:
+                yield broken
+        finally:
+            self._flush_l2 = False
+
+    def free_memory_bytes(self) -> int:
+        """What nobody holds now; of an instance all that it has."""
+        place = self._place()
+        if place.visible.startswith("MIG-"):
+            return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)
+        return nvml.free_memory_bytes(self.gpu)
+
+    def roofline(self, *, refresh: bool = False) -> Roofline:
+        """Peak FLOP/s by dtype and memory bandwidth, measured once and remembered."""
+        from cotenant.devices.nvidia.roofline import roofline
+
+        place = self._place()
+        return roofline(place.visible, sms=place.sms or 0, driver=self.gpu.driver, refresh=refresh)
+
+    def remembered_roofline(self) -> Roofline | None:
+        """Peak rates if they were measured before; nothing is measured."""
+        from cotenant.devices.nvidia.roofline import remembered
+
+        return remembered(self._place().visible, driver=self.gpu.driver)
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """Is this GPU ready to be measured?"""
+        from cotenant.devices.nvidia.checkup import checkup
+
+        return checkup(self)
+
+    def place(self) -> Place:
+        """The GPU as sharings see it."""
+        return self._place()
+
+    def _place(self) -> Place:
+        baseline = self.instance or max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes), default=None)
+        return Place(
+            gpu=self.gpu,
+            dtype=self.default_dtype,
+            threads=self.host_cores,
+            visible=baseline.uuid if baseline else self.gpu.uuid,
+            sms=baseline.sms if baseline else self.gpu.sms,
+            flush_l2=self._flush_l2,
+            torch_on_cpu=on_cpu(),
+            instance=self.instance is not None,
+        )
+
+    def _baseline(self) -> str:
+        if self.instance is not None:
+            return f"alone on the instance {self.instance.profile}"
+        if self.gpu.mig_mode and self.gpu.instances:
+            largest = max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes))
+            return f"alone on the largest MIG instance there is, {largest.profile}: not on the whole GPU"
+        return "alone on the whole GPU"
+
+    def _tensor_cores(self) -> list[str]:
+        major = self.gpu.compute_capability[0]
+        newest = (*TENSOR_CORES[8], "float8")
+        return list(() if major < 7 else TENSOR_CORES.get(major, newest))
+
+    def ladder(self) -> "Sequence[Choice]":
+        """For each metric: which source is read here, and why no better one."""
+        from cotenant.devices.nvidia import sensors
+
+        return sensors.ladder(self.gpu, no_dcgm=self.activity().why_not)
+
+
+def open_cuda(part: str) -> CudaDevice:
+    """The GPU, or MIG instance, of that number or UUID.
+
+    Args:
+        part: What follows `cuda:`; a name from records may end in the mark of the seam for tests.
+
+    Raises:
+        DeviceError: There is no such GPU, or no driver.
+    """
+    wanted = part.removesuffix(ON_CPU).strip()
+    mark = ON_CPU if on_cpu() else ""
+    if part.endswith(ON_CPU) and not mark:
+        raise DeviceError(f"cuda:{part} was measured with torch on the CPU", hint=f"set {SEAM}=cpu to do so again")
+    if wanted.upper().startswith("MIG-"):
+        parents = {one.uuid: (gpu, one) for gpu in nvml.gpus() for one in gpu.instances}
+        same = [uuid for uuid in parents if uuid.lower().startswith(wanted.lower())]
+        if len(same) != 1:
+            raise DeviceError(
+                f"there is no MIG instance {wanted!r} here", hint=f"there are: {', '.join(parents) or 'none'}"
+            )
+        gpu, instance = parents[same[0]]
+        return CudaDevice(f"cuda:{instance.uuid}{mark}", gpu, instance)
+    gpu = nvml.find(wanted or "0")
+    by_number = not wanted or wanted.isdecimal()
+    return CudaDevice(f"cuda:{gpu.index if by_number else gpu.uuid}{mark}", gpu)

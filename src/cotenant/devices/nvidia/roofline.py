@@ -1,0 +1,79 @@
+"""What a GPU can do at best: measured once in a process of its own, then remembered for this GPU and driver."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cotenant.devices.cpu.machine import version_of
+from cotenant.devices.nvidia.torch_side import on_cpu
+from cotenant.devices.protocol import Roofline
+from cotenant.errors import DeviceError
+
+_VERSION = 1
+_TIMEOUT_S = 180
+
+
+def roofline(visible: str, *, sms: int, driver: str, refresh: bool = False) -> Roofline:
+    """Peak rates of a GPU or an instance.
+
+    Args:
+        visible: Its UUID.
+        sms: Its SMs.
+        driver: Another driver may have other kernels, so it is measured anew.
+        refresh: Measure even if there is a remembered result.
+
+    Raises:
+        DeviceError: It could not be measured.
+    """
+    if on_cpu():
+        raise DeviceError("torch is kept on the CPU, so the GPU's peak rates can't be measured")
+    kept = None if refresh else remembered(visible, driver=driver)
+    if kept is not None:
+        return kept
+    command = [sys.executable, "-m", "cotenant.devices.nvidia.roofline_worker"]
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": visible},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"the GPU's peak rates could not be measured within {_TIMEOUT_S} s") from None
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip().splitlines() or ["no message"])[-1]
+        raise DeviceError(f"the GPU's peak rates could not be measured: {last[:300]}") from None
+    measured = Roofline(
+        flops_per_s=found["flops_per_s"],
+        bytes_per_s=found["bytes_per_s"],
+        cores=sms,
+        measured_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    path = _path(visible, driver)
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    return measured
+
+
+def remembered(visible: str, *, driver: str) -> Roofline | None:
+    """The result of an earlier measurement, if there is one."""
+    try:
+        return Roofline(**json.loads(_path(visible, driver).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _path(visible: str, driver: str) -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    key = json.dumps([_VERSION, visible, driver, version_of("torch")])
+    return Path(home) / "cotenant" / "roofline" / f"gpu-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

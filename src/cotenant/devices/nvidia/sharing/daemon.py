@@ -1,0 +1,117 @@
+"""An MPS control daemon of our own, in a private directory: nobody else's processes are on it, and ours on no other."""
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.devices.nvidia import tools
+
+CONTROL = "nvidia-cuda-mps-control"
+ANSWER_S = 10.0
+LONGEST_PATH = 60
+"""The daemon makes sockets below its directory, and a socket's path may have 107 characters."""
+
+
+def private_directory() -> Path:
+    """A name for a daemon's directory; nothing is made yet."""
+    base = Path(tempfile.gettempdir())
+    if len(str(base)) > LONGEST_PATH:
+        base = Path("/tmp")  # noqa: S108 - the directory itself is private
+    return base / f"cotenant-mps-{os.geteuid()}-{os.urandom(6).hex()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A control daemon, by its directory."""
+
+    directory: Path
+    gpu: str
+    """UUID of the one GPU it serves."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """How processes find it."""
+        return {
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.directory / "pipe"),
+            "CUDA_MPS_LOG_DIRECTORY": str(self.directory / "log"),
+        }
+
+    def start(self, *, static: bool = False) -> str | None:
+        """Start it in the background; gives what it said if it would not."""
+        for part in ("", "pipe", "log"):
+            (self.directory / part).mkdir(mode=0o700, exist_ok=True)
+        command = [CONTROL, "-d", *(["-S"] if static else [])]
+        said = tools.run(command, env={**self.env, "CUDA_VISIBLE_DEVICES": self.gpu}, timeout_s=ANSWER_S)
+        if not said.ok:
+            return said.words or "it said nothing"
+        until = time.monotonic() + ANSWER_S
+        while not self.answers():
+            if time.monotonic() > until:
+                return f"it was started and does not answer; its log is {self.directory / 'log'}"
+            time.sleep(0.05)
+        return None
+
+    def ask(self, command: str) -> str | None:
+        """What it answers; None: it doesn't."""
+        said = tools.run([CONTROL], text=f"{command}\n", env=self.env, timeout_s=ANSWER_S)
+        return said.out if said.ok else None
+
+    def answers(self) -> bool:
+        """Whether it is there."""
+        return self.ask("get_server_list") is not None
+
+    def servers(self) -> list[int]:
+        """Processes of its servers."""
+        return _numbers(self.ask("get_server_list"))
+
+    def clients(self) -> set[int]:
+        """Processes that are attached to any of its servers."""
+        return {pid for server in self.servers() for pid in _numbers(self.ask(f"get_client_list {server}"))}
+
+    def percentage(self, server: int) -> float | None:
+        """The most of the threads that a server gives to any client, in percent."""
+        try:
+            return float((self.ask(f"get_active_thread_percentage {server}") or "").split()[-1])
+        except (IndexError, ValueError):
+            return None
+
+    def end(self) -> bool:
+        """Tell it to go, insist after a while, and remove its directory; whether it was there."""
+        pid = self._pid()
+        if pid is not None:
+            self.ask("quit")
+            until = time.monotonic() + ANSWER_S / 2
+            while _is_daemon(pid) and time.monotonic() < until:
+                time.sleep(0.05)
+            for server in (*self.servers(), pid) if _is_daemon(pid) else ():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(server, signal.SIGKILL)
+        with suppress(OSError):
+            if stat.S_ISDIR(self.directory.lstat().st_mode) and self.directory.lstat().st_uid == os.geteuid():
+                shutil.rmtree(self.directory)
+        return pid is not None
+
+    def _pid(self) -> int | None:
+        try:
+            pid = int((self.directory / "pipe" / f"{CONTROL}.pid").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return pid if _is_daemon(pid) else None
+
+
+def _is_daemon(pid: int) -> bool:
+    """Whether that process is a control daemon: a number alone may have been given to somebody else meanwhile."""
+    try:
+        return CONTROL.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _numbers(text: str | None) -> list[int]:
+    return [int(word) for word in (text or "").split() if word.isdecimal()]

@@ -1,0 +1,111 @@
+"""Every way to share a GPU: which of them work here, and how a mix is laid out under each."""
+
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import TypeVar
+
+from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_static, processes, streams
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
+from cotenant.devices.protocol import Ground, SharingMode
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import ALONE, Sharing, Tenant
+
+SPLITTING = ("mps", "mps-static", "green", "mig")
+WITHIN = ("processes", "mps", "streams")
+"""What can be done within a MIG instance."""
+
+Grounds = MutableMapping[str, Ground]
+"""Grounds by what makes them different, so that arrangements meet on the same one."""
+Kind = TypeVar("Kind", bound=Ground)
+
+
+def sharing_modes(place: Place) -> tuple[SharingMode, ...]:
+    """Every way to share this GPU; `alone` is not one, it is the baseline."""
+    found = (
+        processes.available(place),
+        mps.available(place),
+        mps_static.available(place),
+        streams.available(),
+        green.available(place),
+        mig.available(place),
+        exclusive.available(place),
+    )
+    if place.instance:
+        return tuple(_only(mode, WITHIN, "a whole GPU: the device is a MIG instance", "mps") for mode in found)
+    if place.gpu.mig_mode:
+        why = f"MIG to be off: while it is on, {place.gpu.label} can't be used as a whole"
+        return tuple(_only(mode, ("mig",), why, "mig") for mode in found)
+    return found
+
+
+def _only(mode: SharingMode, fit: Sequence[str], why: str, instead: str) -> SharingMode:
+    if mode.mode in fit:
+        return mode
+    return SharingMode(mode.mode, mode.meaning, available=False, missing=why, instead=instead)
+
+
+def arrange(  # noqa: PLR0911 - one return per way
+    place: Place, grounds: Grounds, sharing: Sharing, tenants: Sequence[Tenant]
+) -> GpuArrangement:
+    """Lay a mix out.
+
+    Args:
+        place: Where.
+        grounds: Those made so far; new ones are added.
+        sharing: How.
+        tenants: Who.
+
+    Raises:
+        SharingUnavailable: It can't be shared that way, with what is missing and the next best way.
+    """
+    if sharing.mode == ALONE:
+        return processes.arrange(place, ALONE, tenants)
+    modes = {mode.mode: mode for mode in sharing_modes(place)}
+    _require(place, modes, sharing)
+    match sharing.mode:
+        case "processes":
+            return processes.arrange(place, "processes", tenants)
+        case "streams":
+            return streams.arrange(place, "streams", tenants)
+        case "exclusive":
+            return exclusive.arrange(
+                place, _ground(grounds, "exclusive", lambda: exclusive.ExclusiveGround(place.gpu)), tenants
+            )
+        case "green":
+            return green.arrange(place, sharing, tenants)
+        case "mps":
+            return mps.arrange(place, _ground(grounds, "mps", lambda: mps.MpsGround(place)), sharing, tenants)
+        case "mps-static":
+            chunks = mps_static.chunks_of(place, sharing, tenants)
+            cut = _ground(grounds, f"mps-static {chunks}", lambda: mps_static.StaticGround(place, chunks))
+            return mps_static.arrange(place, cut, chunks, tenants)
+        case _:
+            profiles = mig.wanted(place, sharing, tenants)
+            instances = _ground(grounds, f"mig {profiles}", lambda: mig.MigGround(place.gpu, profiles))
+            return mig.arrange(place, instances, tenants)
+
+
+def _require(place: Place, modes: dict[str, SharingMode], sharing: Sharing) -> None:
+    mode = modes.get(sharing.mode)
+    if mode is None:
+        usable = [name for name, one in modes.items() if one.available]
+        raise SharingUnavailable(
+            f"a GPU can't be shared by `{sharing.mode}`", hint=f"use one of {', '.join(usable) or 'none here'}"
+        )
+    # MIG that could be turned on is not listed as available, since `sharing: all` must not reset a GPU.
+    if not mode.available and not (mode.mode == "mig" and mig.missing(place) is None):
+        instead = f"use `{mode.instead}`; " if mode.instead else ""
+        raise SharingUnavailable(
+            f"`{sharing.mode}` needs {mode.missing}", hint=f"{instead}`cotenant doctor` says what is set up here"
+        )
+    if sharing.shares and sharing.mode not in SPLITTING:
+        raise SharingUnavailable(
+            f"`{sharing.mode}` does not split a GPU, so it takes no shares ({sharing})",
+            hint="write `mps: [60, 40]` to cap what tenants use",
+        )
+
+
+def _ground(grounds: Grounds, key: str, make: Callable[[], Kind]) -> Kind:
+    found = grounds.get(key)
+    if found is None:
+        found = grounds[key] = make()
+    return found  # type: ignore[return-value]  # the key says which kind it is

@@ -1,0 +1,60 @@
+"""`exclusive`: the driver lets one process on the GPU and no other; all tenants are threads of it, as in `streams`."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from cotenant.devices.nvidia.library import DriverProblem
+from cotenant.devices.nvidia.nvml import GpuFacts
+from cotenant.devices.nvidia.sharing import compute_mode, streams
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
+from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.protocol import SharingMode
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import Tenant
+
+MEANING = "as `streams`, and the driver refuses every other process (compute mode exclusive process)"
+
+
+class ExclusiveGround:
+    """The GPU in compute mode `exclusive process`."""
+
+    alone = True
+
+    def __init__(self, gpu: GpuFacts) -> None:
+        self._gpu = gpu
+        self._left: Leftover | None = None
+        self.name = f"compute mode `exclusive process` of {gpu.label}"
+
+    def __enter__(self) -> Self:
+        """Set the mode, and see that it took."""
+        before = compute_mode.read(self._gpu)
+        self._left = leave("compute_mode", {"gpu": self._gpu.uuid, "mode": before})
+        try:
+            compute_mode.write(self._gpu, compute_mode.EXCLUSIVE_PROCESS)
+        except DriverProblem as problem:
+            self.__exit__()
+            raise SharingUnavailable(f"{self.name} can't be set: {problem.message}", hint="use `streams`") from None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Back to what it was."""
+        if self._left is not None:
+            self._left.undo()
+            self._left = None
+
+    def stands(self) -> bool:
+        """Whether the GPU is still in that mode."""
+        return compute_mode.read(self._gpu) == compute_mode.EXCLUSIVE_PROCESS
+
+
+def available(place: Place) -> SharingMode:
+    """Needs root."""
+    if compute_mode.may_write(place.gpu):
+        return SharingMode("exclusive", MEANING)
+    missing = "root: only an administrator may change the compute mode"
+    return SharingMode("exclusive", MEANING, available=False, missing=missing, instead="streams")
+
+
+def arrange(place: Place, ground: ExclusiveGround, tenants: Sequence[Tenant]) -> GpuArrangement:
+    """Everybody in the one process."""
+    return streams.arrange(place, "exclusive", tenants, ground)

@@ -1,0 +1,73 @@
+"""`green`: one process, and green contexts that give each tenant a number of SMs; DRAM and L2 are shared."""
+
+from collections.abc import Mapping, Sequence
+
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, percentages, whole
+from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.protocol import SeatReport, SharingMode
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import Sharing, Tenant
+
+MEANING = "one process; each tenant in a green context with a number of SMs, DRAM and L2 shared"
+GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}
+"""By compute capability: the fewest SMs of a part, and the steps beyond (CUDA driver API); newer: 8 and 8."""
+FIRST_DRIVER = 550
+
+
+def missing(place: Place) -> str | None:
+    """What it takes and isn't here."""
+    build = torch_build()
+    if place.torch_on_cpu:
+        return "torch on the GPU: its green contexts don't exist on the CPU"
+    if build is None or not build.green:
+        return f"a torch with green contexts (2.10 or newer, for CUDA); this is {build.version if build else 'none'}"
+    if place.gpu.compute_capability < (6, 0):
+        return f"green contexts: {place.gpu.label} is too old"
+    if int(place.gpu.driver.partition(".")[0] or 0) < FIRST_DRIVER:
+        return f"green contexts: they need driver {FIRST_DRIVER}, and this is {place.gpu.driver}"
+    return None
+
+
+def available(place: Place) -> SharingMode:
+    """Whether torch and driver have them."""
+    lacking = missing(place)
+    return SharingMode(
+        "green", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else "streams"
+    )
+
+
+def sms_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
+    """SMs for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
+    shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
+    if place.sms is None:
+        raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `streams`")
+    least, step = GRAIN.get(place.gpu.compute_capability[0], (8, 8))
+    parts = tuple(int(place.sms * share / 100 + 1e-9) // step * step for share in shares)
+    if min(parts) < least:
+        raise SharingUnavailable(
+            f"`green` gives at least {least} SMs of {place.gpu.label}, and {min(shares):.3g} % is less",
+            hint="use fewer tenants, larger shares, or `streams`",
+        )
+    return parts
+
+
+def arrange(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+    """Everybody in one process, each in its context."""
+    parts = sms_of(place, sharing, tenants)
+    hosts = (host(place, [(i, tenant, {"green_sms": parts[i]}) for i, tenant in enumerate(tenants)]),)
+    names = tuple(tenant.name for tenant in tenants)
+    return GpuArrangement(
+        mode="green",
+        tenants=names,
+        plan=lambda: hosts,
+        expected=lambda: (whole(place),) * len(tenants),  # the process sees the whole GPU, its threads don't use it
+        proof=lambda reports: _without_context(dict(zip(names, parts, strict=True)), reports),
+    )
+
+
+def _without_context(parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
+    return [
+        f"{name} is in no green context of {sms} SMs"
+        for name, sms in parts.items()
+        if name in reports and reports[name].observed.get("green_sms") != sms
+    ]

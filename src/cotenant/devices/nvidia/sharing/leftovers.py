@@ -1,0 +1,107 @@
+"""What a sharing changed on the machine, written down before it is changed, so that it is put back also after a crash.
+
+A note says what to undo. A guard process sleeps until the runner is gone, also by SIGKILL, and then undoes it; if even
+the guard was killed, `cotenant doctor --restore` finds the note. Normal leaving goes the same way.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(slots=True)
+class Leftover:
+    """Something to be undone."""
+
+    path: Path
+    kind: str
+    pid: int
+    """The runner that left it."""
+    facts: Mapping[str, Any]
+    _guard: "subprocess.Popen[bytes] | None" = None
+
+    def note(self, **facts: Any) -> None:
+        """More to be undone."""
+        self.facts = {**self.facts, **facts}
+        _write(self.path, self.kind, self.pid, self.facts)
+
+    def undo(self) -> str:
+        """Put it back; gives what was done in a clause. Raises CotenantError, and the note stays."""
+        done = _undoers()[self.kind](self.facts)
+        self.path.unlink(missing_ok=True)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait()
+            self._guard = None
+        return done
+
+
+def folder() -> Path:
+    """Where the notes lie: of this user only, since they say what to do."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "cotenant" / "sharing"
+
+
+def leave(kind: str, facts: Mapping[str, Any]) -> Leftover:
+    """Write down what is about to be changed, and set a guard over it."""
+    where = folder()
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = where / f"{kind}-{os.getpid()}-{os.urandom(4).hex()}.json"
+    _write(path, kind, os.getpid(), facts)
+    guard = subprocess.Popen(
+        [sys.executable, "-m", "cotenant.devices.nvidia.sharing.guard", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # neither Ctrl-C nor the end of the terminal is for it
+    )
+    return Leftover(path, kind, os.getpid(), facts, guard)
+
+
+def abandoned() -> list[Leftover]:
+    """Notes whose runner is gone."""
+    found = []
+    for path in sorted(folder().glob("*.json")) if folder().is_dir() else ():
+        left = read(path)
+        if left is not None and not _alive(left.pid):
+            found.append(left)
+    return found
+
+
+def _undoers() -> Mapping[str, Callable[[Mapping[str, Any]], str]]:
+    from cotenant.devices.nvidia.sharing import undoing
+
+    return {"mps": undoing.end_daemon, "mig": undoing.put_instances_back, "compute_mode": undoing.put_mode_back}
+
+
+def _write(path: Path, kind: str, pid: int, facts: Mapping[str, Any]) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps({"kind": kind, "pid": pid, "facts": dict(facts)}), encoding="utf-8")
+    draft.replace(path)
+
+
+def read(path: Path) -> Leftover | None:
+    """A note of this user's; None: there is none, or it is no note."""
+    try:
+        if path.stat().st_uid != os.geteuid():
+            return None  # what another user wrote is no order to us
+        data = json.loads(path.read_text(encoding="utf-8"))
+        kind, pid, facts = str(data["kind"]), int(data["pid"]), dict(data["facts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Leftover(path, kind, pid, facts) if kind in _undoers() else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,219 @@
+"""`mig`: each tenant has an instance with SMs, memory and bandwidth of its own.
+
+Instances that are there are used; missing ones are made, and MIG is turned on for that, where this user may. What was
+there before is there afterwards. Instances of others are never touched.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Self
+
+from cotenant.devices.nvidia import nvml, tools
+from cotenant.devices.nvidia.nvml import GpuFacts, Instance
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, on_instance, shares_of
+from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.protocol import HostPlan, SharingMode
+from cotenant.errors import CotenantError, SharingUnavailable
+from cotenant.tenancy import Sharing, Tenant
+
+MEANING = "each tenant has an instance with SMs, memory and bandwidth of its own"
+SMI = "nvidia-smi"
+NEXT_BEST = "mps"
+
+_PROFILES = {
+    "A30": ("1g.6gb", "2g.12gb", "4g.24gb"),
+    "A100-40": ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"),
+    "A100-80": ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
+    "H100-80": ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
+    "H100-96": ("1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"),
+    "H200": ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"),
+}
+"""From NVIDIA's MIG user guide, for cards whose driver lists profiles only once MIG is on."""
+
+
+class MigGround:
+    """Instances of these profiles on one GPU."""
+
+    alone = True
+
+    def __init__(self, gpu: GpuFacts, profiles: tuple[str, ...]) -> None:
+        self._gpu, self._profiles = gpu, profiles
+        self._left: Leftover | None = None
+        self.instances: tuple[Instance, ...] = ()
+        """One per wanted profile, in their order."""
+        self.name = f"MIG instances {', '.join(profiles)} of {gpu.label}"
+
+    def __enter__(self) -> Self:
+        """Turn MIG on if it is off, and make what is missing."""
+        before = nvml.find(self._gpu.uuid)
+        self._left = leave("mig", {"gpu": before.uuid, "index": before.index, "off": not before.mig_mode, "made": []})
+        try:
+            if not before.mig_mode:
+                _smi(before, "-mig", "1")
+                nvml.forget()
+                if not nvml.find(self._gpu.uuid).mig_mode:
+                    raise SharingUnavailable("MIG was turned on, and waits for a reset of the GPU")
+            have = nvml.find(self._gpu.uuid).instances
+            lacking = list((Counter(self._profiles) - Counter(one.profile for one in have)).elements())
+            if lacking:
+                self._make(before, lacking)
+            self.instances = _chosen(nvml.find(self._gpu.uuid).instances, self._profiles)
+        except CotenantError as problem:
+            self.__exit__()
+            raise SharingUnavailable(
+                f"{self.name} could not be set up: {problem.message}",
+                hint=f"use `{NEXT_BEST}`, or ask an administrator for these instances",
+            ) from None
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Remove what was made; turn MIG off if it was."""
+        self.instances = ()
+        if self._left is not None:
+            self._left.undo()
+            self._left = None
+            nvml.forget()
+
+    def stands(self) -> bool:
+        """Whether every instance is still there."""
+        have = {one.uuid for one in nvml.find(self._gpu.uuid).instances}
+        return bool(self.instances) and all(one.uuid in have for one in self.instances)
+
+    def _make(self, gpu: GpuFacts, profiles: Sequence[str]) -> None:
+        said = _smi(gpu, "mig", "-cgi", ",".join(profiles), "-C")
+        assert self._left is not None
+        self._left.note(made=re.findall(r"created GPU instance ID\s+(\d+)", said))
+        nvml.forget()  # the driver's library has to be opened again to see them
+
+
+def _smi(gpu: GpuFacts, *arguments: str) -> str:
+    """Ask nvidia-smi about one GPU. Raises SharingUnavailable with what it said."""
+    first, rest = ([arguments[0]], arguments[1:]) if arguments[0] == "mig" else ([], arguments)
+    said = tools.run([SMI, *first, "-i", str(gpu.index), *rest])
+    if not said.ok:
+        raise SharingUnavailable(f"`{SMI} {' '.join([*first, *rest])}` failed: {said.words}")
+    return said.out
+
+
+def _chosen(have: Sequence[Instance], profiles: Sequence[str]) -> tuple[Instance, ...]:
+    left = list(have)
+    chosen = []
+    for profile in profiles:
+        found = next((one for one in left if one.profile == profile), None)
+        if found is None:
+            raise SharingUnavailable(f"the driver shows no instance {profile}")
+        left.remove(found)
+        chosen.append(found)
+    return tuple(chosen)
+
+
+def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
+    """The instances that this card can have, by the driver or by NVIDIA's tables; empty: unknown."""
+    listed = tools.run([SMI, "mig", "-i", str(gpu.index), "-lgip"]) if tools.there(SMI) else None
+    if listed is not None and listed.ok:
+        found = re.findall(r"MIG\s+(\d+g\.\d+gb)(?=\s)", listed.out)
+        if found:
+            return tuple(dict.fromkeys(found))
+    gigabytes = round(gpu.memory_bytes / 2**30)
+    for key, profiles in _PROFILES.items():
+        family, _, size = key.partition("-")
+        if family in gpu.name and (not size or abs(gigabytes - int(size)) <= 4):
+            return profiles
+    return ()
+
+
+def missing(place: Place) -> str | None:
+    """What it takes and isn't here, whichever instances are wanted."""
+    if place.gpu.mig_mode is None:
+        return f"MIG: {place.gpu.label} can't be cut into instances"
+    if not tools.there(SMI):
+        return f"{SMI}, which comes with the driver"
+    if place.gpu.mig_mode and not place.gpu.instances and os.geteuid() != 0:
+        return "MIG instances: MIG is on, none was made, and only root may make one"
+    if not place.gpu.mig_mode and os.geteuid() != 0:
+        return "MIG to be on: only root may turn it on"
+    return None
+
+
+def available(place: Place) -> SharingMode:
+    """Whether it can be had without turning MIG on; a study that names `mig` turns it on, `all` does not."""
+    lacking = missing(place)
+    if lacking is None and not place.gpu.mig_mode:
+        lacking = "MIG to be on: a study that names `mig` turns it on, and off again"
+    return SharingMode(
+        "mig", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else NEXT_BEST
+    )
+
+
+def wanted(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[str, ...]:
+    """A profile for each tenant: as its share says, else the largest that all can have. Raises SharingUnavailable."""
+    can = profiles_of(place.gpu)
+    shares = tuple(str(share) for share in shares_of(sharing, tenants))
+    for share in shares:
+        if can and share not in can:
+            raise SharingUnavailable(
+                f"{place.gpu.label} has no MIG instance {share!r}", hint=f"it has {', '.join(can)}"
+            )
+        if not re.fullmatch(r"\d+g\.\d+gb", share):
+            raise SharingUnavailable(f"{share!r} is no MIG instance", hint="write e.g. `mig: [3g.20gb, 3g.20gb]`")
+    if not shares:
+        by_size = sorted(can or (one.profile for one in place.gpu.instances), key=_size, reverse=True)
+        shares = next(((profile,) * len(tenants) for profile in by_size if _fit((profile,) * len(tenants), can)), ())
+        if not shares:
+            raise SharingUnavailable(
+                f"{place.gpu.label} can't be cut into {len(tenants)} equal MIG instances",
+                hint=f"use fewer tenants, or `{NEXT_BEST}`",
+            )
+    if can and not _fit(shares, can):
+        slices, gigabytes = _size(max(can, key=_size))
+        raise SharingUnavailable(
+            f"{place.gpu.label} can't hold the MIG instances {', '.join(shares)} at once",
+            hint=f"it has {slices} slices of SMs and {gigabytes} GB in all",
+        )
+    have = Counter(one.profile for one in place.gpu.instances)
+    if os.geteuid() != 0 and Counter(shares) - have:
+        raise SharingUnavailable(
+            f"the MIG instances {', '.join((Counter(shares) - have).elements())} are not there, and only root may "
+            "make them",
+            hint=f"use those that are there ({', '.join(have.elements()) or 'none'}), or `{NEXT_BEST}`",
+        )
+    return shares
+
+
+def arrange(place: Place, ground: MigGround, tenants: Sequence[Tenant]) -> GpuArrangement:
+    """Each tenant in a process that sees its instance only."""
+
+    def plan() -> tuple[HostPlan, ...]:
+        return tuple(
+            host(on_instance(place, ground.instances[index]), [(index, tenant, {})])
+            for index, tenant in enumerate(tenants)
+        )
+
+    return GpuArrangement(
+        mode="mig",
+        tenants=tuple(tenant.name for tenant in tenants),
+        plan=plan,
+        expected=lambda: tuple(_expected(one) for one in ground.instances),
+        ground=ground,
+    )
+
+
+def _expected(instance: Instance) -> Expected:
+    return Expected(
+        sms=(instance.sms, instance.sms) if instance.sms else None, memory_bytes=instance.memory_bytes or None
+    )
+
+
+def _size(profile: str) -> tuple[int, int]:
+    slices, _, gigabytes = profile.partition("g.")
+    return int(slices), int(gigabytes.removesuffix("gb"))
+
+
+def _fit(shares: Sequence[str], can: Sequence[str]) -> bool:
+    if not can:
+        return True
+    slices, gigabytes = _size(max(can, key=_size))
+    taken = [_size(share) for share in shares]
+    return sum(one[0] for one in taken) <= slices and sum(one[1] for one in taken) <= gigabytes

@@ -1,0 +1,139 @@
+"""`mps`: one process per tenant, kernels side by side, with caps on the SMs if shares are given.
+
+A client that does not find its daemon runs on without MPS and says nothing. So it is not believed: the daemon is asked
+who is attached, what its servers give at most, and the tenants how many SMs they see.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from cotenant.devices.nvidia import tools
+from cotenant.devices.nvidia.sharing import compute_mode
+from cotenant.devices.nvidia.sharing.daemon import CONTROL, Daemon, private_directory
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, percentages, ranks, whole
+from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.protocol import SeatReport, SharingMode
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import Sharing, Tenant
+
+MEANING = "one process per tenant under a daemon of ours; kernels side by side, shares cap the SMs"
+ROUNDING_SMS = 2
+"""The driver rounds a share up to what the hardware can cap: SMs come in pairs."""
+NEXT_BEST = "processes"
+
+
+class MpsGround:
+    """A daemon for one GPU."""
+
+    alone = False
+
+    def __init__(self, place: Place) -> None:
+        self.daemon = Daemon(private_directory(), place.visible)
+        self.name = f"the MPS daemon of {place.gpu.label}"
+        self._left: Leftover | None = None
+
+    def __enter__(self) -> Self:
+        """Start the daemon."""
+        self._left = leave("mps", {"directory": str(self.daemon.directory), "gpu": self.daemon.gpu})
+        why = self.daemon.start()
+        if why is not None:
+            self.__exit__()
+            raise SharingUnavailable(
+                f"{self.name} did not start: {why}",
+                hint=f"use `{NEXT_BEST}`; `cotenant doctor` says what else may hold the GPU",
+            )
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End it and remove its directory."""
+        if self._left is not None:
+            self._left.undo()
+            self._left = None
+
+    def stands(self) -> bool:
+        """Whether the daemon answers."""
+        return self.daemon.answers()
+
+
+def missing(place: Place) -> str | None:
+    """What it takes and isn't here."""
+    if not tools.there(CONTROL):
+        return f"{CONTROL}, which comes with the driver"
+    if place.gpu.compute_capability < (3, 5):
+        return f"a GPU that knows MPS: {place.gpu.label} is too old"
+    mode = compute_mode.read(place.gpu)
+    if mode == compute_mode.PROHIBITED:
+        return f"a compute mode that lets processes on {place.gpu.label} (it is prohibited)"
+    return None
+
+
+def available(place: Place) -> SharingMode:
+    """Whether a daemon of ours could run."""
+    lacking = missing(place)
+    return SharingMode(
+        "mps", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else NEXT_BEST
+    )
+
+
+def arrange(place: Place, ground: MpsGround, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+    """Clients of the daemon, each with its cap and its priority."""
+    shares = percentages(sharing, tenants, disjoint=False)
+    if shares and place.gpu.compute_capability < (7, 0):
+        raise SharingUnavailable(
+            f"shares of `mps` need Volta or newer, and {place.gpu.label} is older", hint="leave the shares out"
+        )
+    order = ranks(tenants)
+    hosts = []
+    for index, tenant in enumerate(tenants):
+        env = dict(ground.daemon.env)
+        if shares:
+            env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{shares[index]:g}"
+        if max(order) > 0:
+            # 0 is normal, 1 below normal: MPS knows no more.
+            env["CUDA_MPS_CLIENT_PRIORITY"] = "0" if order[index] == max(order) else "1"
+        hosts.append(host(place, [(index, tenant, {})], env))
+    caps = dict(zip((tenant.name for tenant in tenants), shares, strict=bool(shares)))
+    return GpuArrangement(
+        mode="mps",
+        tenants=tuple(tenant.name for tenant in tenants),
+        plan=lambda: tuple(hosts),
+        expected=lambda: tuple(_expected(place, caps.get(tenant.name)) for tenant in tenants),
+        ground=ground,
+        proof=lambda reports: [*unattached(ground.daemon, reports), *_overruled(ground.daemon, caps, reports)],
+    )
+
+
+def _expected(place: Place, share: float | None) -> Expected:
+    everything = whole(place)
+    if share is None or place.sms is None:
+        return everything
+    least = math.ceil(place.sms * share / 100)
+    return Expected(uuid=everything.uuid, sms=(min(least, place.sms), min(least + ROUNDING_SMS, place.sms)))
+
+
+def unattached(daemon: Daemon, reports: Mapping[str, SeatReport]) -> list[str]:
+    """Tenants that the daemon does not know, and so run without MPS."""
+    attached = daemon.clients()
+    return [
+        f"{name} (process {report.pid}) is not attached to the MPS daemon, so it ran time-sliced"
+        for name, report in reports.items()
+        if report.pid not in attached
+    ]
+
+
+def _overruled(daemon: Daemon, caps: Mapping[str, float], reports: Mapping[str, SeatReport]) -> list[str]:
+    """Shares that are not in force: not in the tenant's environment, or above what the server gives to anybody."""
+    sentences = []
+    limits = [limit for server in daemon.servers() if (limit := daemon.percentage(server)) is not None]
+    for name, share in caps.items():
+        if name not in reports:
+            continue
+        set_to = dict(reports[name].observed.get("environment") or {}).get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+        if set_to is None or abs(float(set_to) - share) > 1e-6:
+            sentences.append(
+                f"{name} was to have {share:g} % of the SMs, and its environment says {set_to or 'nothing'}"
+            )
+        elif limits and min(limits) + 1e-6 < share:
+            sentences.append(f"{name} was to have {share:g} % of the SMs, and the MPS server gives {min(limits):g} %")
+    return sentences

@@ -1,0 +1,127 @@
+"""`mps-static`: under MPS, SMs of its own for each tenant (static partitions); DRAM and L2 are shared."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from cotenant.devices.nvidia.sharing import mps
+from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, percentages
+from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
+from cotenant.devices.protocol import HostPlan, SharingMode
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import Sharing, Tenant
+
+MEANING = "one process per tenant under a daemon of ours, each with SMs of its own"
+FIRST_CAPABILITY = (8, 0)
+FIRST_DRIVER = 580
+
+
+class StaticGround:
+    """A daemon with partitions of SMs."""
+
+    alone = True
+
+    def __init__(self, place: Place, chunks: tuple[int, ...]) -> None:
+        self.daemon = Daemon(private_directory(), place.visible)
+        self.name = f"the MPS daemon of {place.gpu.label} with {len(chunks)} partitions"
+        self.partitions: tuple[str, ...] = ()
+        self._chunks = chunks
+        self._left: Leftover | None = None
+
+    def __enter__(self) -> Self:
+        """Start the daemon and cut the partitions."""
+        self._left = leave("mps", {"directory": str(self.daemon.directory), "gpu": self.daemon.gpu})
+        why = self.daemon.start(static=True)
+        made: list[str] = []
+        for chunks in self._chunks if why is None else ():
+            answer = self.daemon.ask(f"sm_partition add {self.daemon.gpu} {chunks}") or ""
+            # Older daemons print the name alone, newer ones `Partition NAME created`.
+            name = next((word for word in answer.split() if word.startswith(f"{self.daemon.gpu}/")), None)
+            if name is None:
+                why = f"a partition of {chunks} chunks was refused ({answer.strip() or 'no answer'})"
+                break
+            made.append(name)
+        if why is not None:
+            self.__exit__()
+            raise SharingUnavailable(f"{self.name} could not be set up: {why}", hint="use `mps` with shares")
+        self.partitions = tuple(made)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End the daemon; its partitions go with it."""
+        self.partitions = ()
+        if self._left is not None:
+            self._left.undo()
+            self._left = None
+
+    def stands(self) -> bool:
+        """Whether the daemon answers and lists every partition."""
+        listed = self.daemon.ask("lspart")
+        return listed is not None and all(
+            any(name.partition("/")[2].startswith(word) for word in listed.split() if len(word) >= 4)
+            for name in self.partitions
+        )
+
+
+def chunk_sms(place: Place) -> int:
+    """SMs come in chunks of this size."""
+    return 8 if place.gpu.compute_capability >= (9, 0) else 4
+
+
+def missing(place: Place) -> str | None:
+    """What it takes and isn't here."""
+    lacking = mps.missing(place)
+    if lacking is not None:
+        return lacking
+    if place.gpu.compute_capability < FIRST_CAPABILITY:
+        return f"static partitions of MPS: {place.gpu.label} is older than Ampere"
+    if int(place.gpu.driver.partition(".")[0] or 0) < FIRST_DRIVER:
+        return f"static partitions of MPS: they need driver {FIRST_DRIVER}, and this is {place.gpu.driver}"
+    return None
+
+
+def available(place: Place) -> SharingMode:
+    """Whether the driver has them."""
+    lacking = missing(place)
+    return SharingMode(
+        "mps-static",
+        MEANING,
+        available=lacking is None,
+        missing=lacking,
+        instead=None if lacking is None else mps.available(place).instead or "mps",
+    )
+
+
+def chunks_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
+    """Chunks for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
+    shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
+    if place.sms is None:
+        raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `mps`")
+    size = chunk_sms(place)
+    chunks = tuple(int(place.sms * share / 100 + 1e-9) // size for share in shares)
+    if min(chunks) < 1:
+        raise SharingUnavailable(
+            f"`mps-static` gives SMs of {place.gpu.label} in chunks of {size}, and {min(shares):.3g} % is less",
+            hint="use fewer tenants, larger shares, or `mps`",
+        )
+    return chunks
+
+
+def arrange(place: Place, ground: StaticGround, chunks: Sequence[int], tenants: Sequence[Tenant]) -> GpuArrangement:
+    """Each tenant in its partition."""
+    size = chunk_sms(place)
+
+    def plan() -> tuple[HostPlan, ...]:
+        return tuple(
+            host(place, [(index, tenant, {})], {**ground.daemon.env, "CUDA_MPS_SM_PARTITION": ground.partitions[index]})
+            for index, tenant in enumerate(tenants)
+        )
+
+    return GpuArrangement(
+        mode="mps-static",
+        tenants=tuple(tenant.name for tenant in tenants),
+        plan=plan,
+        expected=lambda: tuple(Expected(sms=(count * size, count * size)) for count in chunks),
+        ground=ground,
+        proof=lambda reports: mps.unattached(ground.daemon, reports),
+    )

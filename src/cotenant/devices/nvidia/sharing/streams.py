@@ -1,0 +1,43 @@
+"""`streams`: one process, a thread and a stream for each tenant, with priorities where the GPU has them."""
+
+from collections.abc import Mapping, Sequence
+
+from cotenant.devices.nvidia.seat import SeatOptions
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, ranks, whole
+from cotenant.devices.protocol import Ground, SeatReport, SharingMode
+from cotenant.tenancy import Tenant
+
+MEANING = "one process with a thread and a stream per tenant; kernels side by side, priorities between them"
+
+
+def available() -> SharingMode:
+    """Always."""
+    return SharingMode("streams", MEANING)
+
+
+def arrange(place: Place, mode: str, tenants: Sequence[Tenant], ground: Ground | None = None) -> GpuArrangement:
+    """Everybody in one process."""
+    order = ranks(tenants)
+    seats = [(index, tenant, _seat(order[index])) for index, tenant in enumerate(tenants)]
+    hosts = (host(place, seats),)
+    return GpuArrangement(
+        mode=mode,
+        tenants=tuple(tenant.name for tenant in tenants),
+        plan=lambda: hosts,
+        expected=lambda: (whole(place),) * len(tenants),
+        ground=ground,
+        proof=lambda reports: _without_priorities(reports, max(order)),
+    )
+
+
+def _seat(rank: int) -> SeatOptions:
+    return {"stream": True, "priority": rank}
+
+
+def _without_priorities(reports: Mapping[str, SeatReport], highest: int) -> list[str]:
+    """Priorities that the device doesn't have would silently be ignored."""
+    for report in reports.values():
+        found = report.observed.get("stream_priorities")
+        if found is not None and highest > found[0] - found[1]:
+            return [f"the GPU knows {found[0] - found[1] + 1} priorities of streams, and the mix has {highest + 1}"]
+    return []

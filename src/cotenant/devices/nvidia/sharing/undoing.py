@@ -1,0 +1,49 @@
+"""How each kind of change is undone: on leaving, by the guard, or by the doctor. All of them can be done twice."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.devices.nvidia import nvml, tools
+from cotenant.devices.nvidia.sharing import compute_mode
+from cotenant.devices.nvidia.sharing.daemon import Daemon
+from cotenant.errors import DeviceError
+
+GONE = ("not found", "no such", "does not exist", "no gpu instances", "no compute instances")
+
+
+def end_daemon(facts: Mapping[str, Any]) -> str:
+    """End an MPS daemon of ours and remove its directory."""
+    directory = Path(str(facts["directory"]))
+    if not directory.name.startswith("cotenant-mps-"):
+        raise DeviceError(f"{directory} is no directory of an MPS daemon of ours")
+    ended = Daemon(directory, str(facts["gpu"])).end()
+    return f"ended the MPS daemon in {directory}" if ended else f"removed {directory}, whose MPS daemon was gone"
+
+
+def put_instances_back(facts: Mapping[str, Any]) -> str:
+    """Remove MIG instances that were made, and turn MIG off if it was."""
+    index = str(int(facts["index"]))
+    done = []
+    for instance in facts["made"]:
+        number = str(int(instance))
+        for command in ("-dci", "-dgi"):
+            said = tools.run(["nvidia-smi", "mig", "-i", index, command, "-gi", number])
+            if not said.ok and not any(words in said.words.lower() for words in GONE):
+                raise DeviceError(f"MIG instance {number} of GPU {index} can't be removed: {said.words}")
+        done.append(f"removed MIG instance {number} of GPU {index}")
+    if facts["off"]:
+        said = tools.run(["nvidia-smi", "-i", index, "-mig", "0"])
+        if not said.ok:
+            raise DeviceError(f"MIG of GPU {index} can't be turned off: {said.words}")
+        done.append(f"turned MIG of GPU {index} off")
+    return "; ".join(done) or f"nothing was left on GPU {index}"
+
+
+def put_mode_back(facts: Mapping[str, Any]) -> str:
+    """Set the compute mode that was there."""
+    gpu, mode = nvml.find(str(facts["gpu"])), facts["mode"]
+    if mode is not None and compute_mode.read(gpu) != int(mode):
+        compute_mode.write(gpu, int(mode))
+        return f"set {gpu.label} back to compute mode `{compute_mode.NAMES.get(int(mode), mode)}`"
+    return f"{gpu.label} already is in its compute mode"

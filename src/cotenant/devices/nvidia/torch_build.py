@@ -1,0 +1,58 @@
+"""What torch was built for, read from its files: importing it takes seconds and, on a GPU, memory."""
+
+import importlib.metadata
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TorchBuild:
+    """One installed torch."""
+
+    version: str
+    cuda: str | None = None
+    """The CUDA it was built with."""
+    hip: str | None = None
+    xpu: str | None = None
+    green: bool = False
+    """Whether it knows green contexts."""
+
+    @property
+    def kind(self) -> str | None:
+        """What torch calls the accelerators it can use; None: only the CPU."""
+        if self.cuda or self.hip:
+            return "cuda"
+        return "xpu" if self.xpu else None
+
+    @property
+    def built_for(self) -> str:
+        """In words."""
+        named = (("CUDA", self.cuda), ("ROCm", self.hip), ("XPU", self.xpu))
+        return " and ".join(f"{name} {version}" for name, version in named if version) or "CPUs only"
+
+
+def torch_build(folder: Path | None = None) -> TorchBuild | None:
+    """The installed build; None: torch is not there.
+
+    Args:
+        folder: Of the package; by default where Python would import it from.
+    """
+    if folder is None:
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.origin is None:
+            return None
+        folder = Path(spec.origin).parent
+    try:
+        text = (folder / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return TorchBuild(importlib.metadata.version("torch"))
+    found = dict(re.findall(r"^(\w+)\s*(?::[^=]+)?=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE))
+    return TorchBuild(
+        version=found.get("__version__", "?"),
+        cuda=found.get("cuda"),
+        hip=found.get("hip"),
+        xpu=found.get("xpu"),
+        green=bool(found.get("cuda")) and (folder / "cuda" / "green_contexts.py").is_file(),
+    )

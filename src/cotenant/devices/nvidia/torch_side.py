@@ -1,0 +1,274 @@
+"""The one seam to torch's accelerators: streams, events, memory, errors. What runs on a GPU goes through here.
+
+Written on `torch.accelerator`, so that builds for ROCm and XPU work as those for CUDA do. Only tenants' processes (and
+the short-lived one of `look`) use it: a runner that opened the device would itself be a tenant of it.
+
+`COTENANT_TORCH_DEVICE=cpu` is a seam for tests: everything that torch computes stays on the CPU while sensors,
+controls and sharing are those of the device. Records of such runs carry ``ON_CPU`` in the device's name.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Protocol
+
+from cotenant.errors import DeviceError
+
+SEAM = "COTENANT_TORCH_DEVICE"
+ON_CPU = "[torch on cpu]"
+"""Ends the name of a device whose torch side is on the CPU."""
+LOOK_TIMEOUT_S = 120.0
+FLUSH_AT_LEAST_BYTES = 64 << 20
+
+
+def on_cpu() -> bool:
+    """Whether the seam for tests keeps torch on the CPU."""
+    wanted = os.environ.get(SEAM, "")
+    if wanted not in {"", "cpu"}:
+        raise DeviceError(f"{SEAM} is {wanted!r}, and only 'cpu' means something", hint=f"unset {SEAM}")
+    return wanted == "cpu"
+
+
+class TorchSide(Protocol):
+    """What a seat needs of torch."""
+
+    torch_device: str
+    clock: str
+    """What device time is read from."""
+
+    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Any:
+        """A context: the calling thread's work goes to a stream of its own, or into a green context."""
+        ...
+
+    def mark(self) -> Any:
+        """A point in device time, after all work given so far."""
+        ...
+
+    def elapsed_ns(self, start: Any, end: Any) -> int:
+        """Device time between two marks that have been reached."""
+        ...
+
+    def synchronise(self) -> None:
+        """Wait for the calling thread's stream, not for those of other tenants."""
+        ...
+
+    def peak_memory_bytes(self) -> int:
+        """The most memory that this process has reserved on the device."""
+        ...
+
+    def flush_l2(self) -> None:
+        """Write over more than the L2 cache holds, so that the next request finds it cold."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """What torch says about the device: name, UUID, SMs, memory."""
+        ...
+
+
+def open_side(kind: str, index: int) -> TorchSide:
+    """The accelerator, or the CPU in its place."""
+    return OnCpu() if on_cpu() else OnAccelerator(kind, index)
+
+
+class OnAccelerator:
+    """A device that torch can use: CUDA, ROCm (which torch calls cuda) or XPU."""
+
+    clock = "events on the device's stream"
+
+    def __init__(self, kind: str, index: int) -> None:
+        import torch
+
+        found = torch.accelerator.current_accelerator(check_available=True)
+        if found is None or found.type != kind:
+            have = "only a CPU" if found is None else f"{found.type} devices"
+            raise DeviceError(
+                f"torch {torch.__version__} finds {have}, no {kind} device",
+                hint="install a build of torch for this device; `cotenant doctor --device DEVICE` says which is there",
+            )
+        torch.accelerator.set_device_index(index)
+        self.torch_device = f"{kind}:{index}"
+        self._torch, self._kind, self._index = torch, kind, index
+        self._module = torch.get_device_module(kind)
+        self._stream: Any = torch.accelerator.current_stream(index)
+        self._green_sms: int | None = None
+        self._scratch: Any = None
+
+    @contextmanager
+    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Iterator[None]:
+        """Streams and green contexts belong to the calling thread."""
+        accelerator = self._torch.accelerator
+        accelerator.set_device_index(self._index)  # a new thread begins on device 0
+        before = accelerator.current_stream(self._index)
+        green = self._green(green_sms) if green_sms else None
+        if green is not None:
+            green.set_context()
+            self._green_sms = green_sms
+            self._stream = green.Stream() if hasattr(green, "Stream") else accelerator.current_stream(self._index)
+        elif stream:
+            self._stream = self._torch.Stream(device=self.torch_device, priority=-priority)
+        else:
+            self._stream = before
+        accelerator.set_stream(self._stream)
+        try:
+            yield
+        finally:
+            self._stream.synchronize()
+            accelerator.set_stream(before)
+            if green is not None:
+                green.pop_context()
+
+    def _green(self, sms: int) -> Any:
+        from torch.cuda import green_contexts
+
+        return green_contexts.GreenContext.create(num_sms=sms, device_id=self._index)
+
+    def mark(self) -> Any:
+        """An event on the stream."""
+        event = self._torch.Event(device=self.torch_device, enable_timing=True)
+        event.record(self._stream)
+        return event
+
+    def elapsed_ns(self, start: Any, end: Any) -> int:
+        """Events are read in milliseconds, in steps of about half a microsecond."""
+        return int(start.elapsed_time(end) * 1e6)
+
+    def synchronise(self) -> None:
+        """Wait for this stream only."""
+        self._stream.synchronize()
+
+    def peak_memory_bytes(self) -> int:
+        """Reserved, not allocated: that is what others can't have. The context itself is not in it."""
+        generic = getattr(self._torch.accelerator, "max_memory_reserved", None)
+        return int((generic or self._module.max_memory_reserved)(self._index))
+
+    def flush_l2(self) -> None:
+        """Twice the L2 cache, or enough for any."""
+        if self._scratch is None:
+            l2 = int(getattr(self._module.get_device_properties(self._index), "L2_cache_size", 0))
+            size = max(2 * l2, FLUSH_AT_LEAST_BYTES)
+            self._scratch = self._torch.empty(size, dtype=self._torch.int8, device=self.torch_device)
+        self._scratch.zero_()
+
+    def facts(self) -> Mapping[str, Any]:
+        """As torch reports them in this process, thus under this sharing: an MPS share shows as fewer SMs."""
+        properties = self._module.get_device_properties(self._index)
+        free, total = self._module.mem_get_info(self._index)
+        least, greatest = _priorities(self._module)
+        return {
+            "name": str(properties.name),
+            "uuid": _uuid(properties),
+            "sms": _first(properties, "multi_processor_count", "max_compute_units", "gpu_subslice_count"),
+            "green_sms": self._green_sms,
+            "memory_bytes": int(total),
+            "free_memory_bytes": int(free),
+            "l2_bytes": _first(properties, "L2_cache_size"),
+            "capability": [getattr(properties, part, None) for part in ("major", "minor")],
+            "stream_priorities": [least, greatest],
+            "float32_matmul": self._torch.get_float32_matmul_precision(),
+        }
+
+
+class OnCpu:
+    """The seam for tests: the same words, on the CPU. Device time is the wall clock."""
+
+    torch_device = "cpu"
+    clock = "wall clock (torch side on cpu)"
+
+    def __init__(self) -> None:
+        self._scratch: Any = None
+
+    @contextmanager
+    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Iterator[None]:
+        """A CPU has no streams."""
+        del stream, priority, green_sms
+        yield
+
+    def mark(self) -> int:
+        """The wall clock."""
+        return time.perf_counter_ns()
+
+    def elapsed_ns(self, start: int, end: int) -> int:
+        """Wall-clock time."""
+        return end - start
+
+    def synchronise(self) -> None:
+        """Nothing to wait for."""
+
+    def peak_memory_bytes(self) -> int:
+        """Of the host; nothing is on the device."""
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def flush_l2(self) -> None:
+        """The CPU's caches instead."""
+        import torch
+
+        if self._scratch is None:
+            self._scratch = torch.empty(FLUSH_AT_LEAST_BYTES, dtype=torch.int8)
+        self._scratch.zero_()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Only that it is the seam."""
+        return {"torch_side": "cpu"}
+
+
+@cache
+def look(kind: str) -> tuple[Mapping[str, Any], ...]:
+    """What torch says about every device of a kind, asked in a process of its own that is gone afterwards.
+
+    Raises:
+        DeviceError: torch can't use such devices here, in its own words.
+    """
+    command = [sys.executable, "-m", "cotenant.devices.nvidia.torch_side", kind]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"torch did not find its {kind} devices within {LOOK_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise DeviceError(f"torch can't use {kind} devices here: {words[:300]}")
+    found: list[Mapping[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return tuple(found)
+
+
+def _answer(kind: str) -> None:
+    """The other side of `look`."""
+    import torch
+
+    try:
+        first = OnAccelerator(kind, 0)
+    except DeviceError as error:
+        sys.exit(error.message)
+    sides = [first, *(OnAccelerator(kind, index) for index in range(1, torch.accelerator.device_count()))]
+    sys.stdout.write(json.dumps([side.facts() for side in sides]) + "\n")
+
+
+def _uuid(properties: Any) -> str | None:
+    found = getattr(properties, "uuid", None)
+    if found is None:
+        return None
+    text = str(found)
+    return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
+
+
+def _first(properties: Any, *names: str) -> int | None:
+    return next((int(getattr(properties, name)) for name in names if hasattr(properties, name)), None)
+
+
+def _priorities(module: Any) -> tuple[int, int]:
+    """The lowest and the highest priority of streams; the highest is the smaller number."""
+    try:
+        least, greatest = module.Stream.priority_range()
+    except (AttributeError, RuntimeError):
+        return 0, 0
+    return int(least), int(greatest)
+
+
+if __name__ == "__main__":
+    _answer(sys.argv[1])
