@@ -1,6 +1,7 @@
 """What a run found, in sentences a person can act on."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ WORTH_SAYING = 0.10
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
 """Beyond that the advice is not patience."""
+_SEVERAL_MEMBERS = re.compile(r" on \d+ of \d+$")
+"""How mixes are called that run on several members of a group at once."""
 MOST_SLOWDOWNS = 12
 """More sentences than that nobody reads."""
 
@@ -108,10 +111,14 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
 def _beside(tenant: TenantSummary, mix: MixSummary) -> str:
     others = [name for name in mix.tenants if name != tenant.tenant]
     copies = [name for name in others if name.partition("#")[0] == tenant.of]
+    found = _SEVERAL_MEMBERS.search(mix.cell.mix)
+    where = found.group() if found else ""
     if others and len(copies) == len(others):
-        return f"beside {len(copies)} {'copy' if len(copies) == 1 else 'copies'} of itself"
+        return f"beside {len(copies)} {'copy' if len(copies) == 1 else 'copies'} of itself{where}"
     if 1 <= len(others) <= 3:
-        return f"beside {' and '.join(others)}"
+        return f"beside {' and '.join(others)}{where}"
+    if not others and where:
+        return f"while it runs{where}"
     return f"in {mix.cell.mix}"
 
 

@@ -229,18 +229,22 @@ class DeviceGroup:
         """Those of all members, each knowing whose sensors it reads."""
         return [MemberProbe(self.identity(name), probe) for name in self.names for probe in self.member(name).probes()]
 
-    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
         """Set the controls of all members, and restore them all."""
         return self._applied(settings)
 
     @contextmanager
-    def _applied(self, settings: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    def _applied(self, settings: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+        sentences: list[str] = []
         with ExitStack() as restore:
-            yield tuple(
-                f"{member.name}: {sentence}"
-                for member in self.members
-                for sentence in restore.enter_context(member.apply(settings))
-            )
+            broken = [(name, restore.enter_context(self.member(name).apply(settings))) for name in self.names]
+            # Filled when all are restored: what shows only at the end is known then.
+            restore_first = restore.pop_all()
+            try:
+                yield sentences
+            finally:
+                restore_first.close()
+                sentences += [f"{name}: {sentence}" for name, found in broken for sentence in found]
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Settings relative to the device as its first member takes them: members are compared at equal settings."""
@@ -273,6 +277,29 @@ class DeviceGroup:
     def checkup(self) -> tuple[Finding, ...]:
         """What the members' doctors find; what all of them find is said once."""
         return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
+
+
+def members_of(device: Device, tenants: Sequence[Tenant]) -> Device:
+    """What a trial uses: of a group the members that its tenants sit on, else the device."""
+    if not isinstance(device, DeviceGroup):
+        return device
+    return device.only([tenant.member or device.names[0] for tenant in tenants])
+
+
+def identities_of(device: Device) -> Mapping[str, str]:
+    """Lasting identities of a group's members by name; empty if it is no group."""
+    return {name: device.identity(name) for name in device.names} if isinstance(device, DeviceGroup) else {}
+
+
+def lost_members(device: Device) -> tuple[str, ...]:
+    """One sentence for each member of a group that no longer answers."""
+    gone = []
+    for member in device.members if isinstance(device, DeviceGroup) else ():
+        try:
+            member.free_memory_bytes()
+        except DeviceError as error:
+            gone.append(error.message)
+    return tuple(gone)
 
 
 def _of_member(host: HostPlan, part: _Part) -> HostPlan:

@@ -1,5 +1,6 @@
 """Names of groups: `cpu:each`, `cuda:all`, `cuda:0,2`, `sim:v100-sxm2-16gb*392`, and `all` that this machine has."""
 
+import re
 from collections.abc import Callable
 
 from cotenant.devices.cpu.cores import format_cores, parse_cores
@@ -9,6 +10,9 @@ from cotenant.errors import DeviceError
 
 ALL = "all"
 EACH = "cpu:each"
+
+_SEVERAL = re.compile(r"all\b|\d+\s*[,-]", re.ASCII)
+"""Numbers of GPUs; a UUID begins with letters."""
 
 Opener = Callable[[str], Device]
 
@@ -30,7 +34,7 @@ def open_group(name: str, find: Opener) -> DeviceGroup | None:
         return _cores(find)
     if family == "sim" and "*" in part:
         return _fleet(part)
-    if family == "cuda" and (part == ALL or "," in part or "-" in part):
+    if family == "cuda" and _SEVERAL.match(part):
         return _gpus(name, part, find)
     return None
 
@@ -59,10 +63,12 @@ def _fleet(part: str) -> DeviceGroup:
 
 
 def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
+    from cotenant.devices.nvidia.torch_side import ON_CPU, on_cpu
+
     count = _gpu_count()
-    there = tuple(range(count))
+    part = part.removesuffix(ON_CPU).strip()
     try:
-        wanted = there if part == ALL else parse_cores(part)
+        wanted = tuple(range(count)) if part == ALL else parse_cores(part)
     except ValueError:
         raise DeviceError(f"{name!r} names no group of GPUs", hint="write cuda:all, cuda:0,1 or cuda:0-3") from None
     absent = [index for index in wanted if index >= count]
@@ -74,7 +80,8 @@ def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:
             hint="use cpu:each, or simulate a fleet: --device sim:v100-sxm2-16gb*4; `cotenant devices` lists all",
         )
     # Spelled out, so that a run goes on with the same GPUs, or says which one is gone.
-    return DeviceGroup(f"cuda:{_spelled(wanted)}", [f"cuda:{index}" for index in wanted], find)
+    mark = ON_CPU if on_cpu() else ""
+    return DeviceGroup(f"cuda:{_spelled(wanted)}{mark}", [f"cuda:{index}" for index in wanted], find)
 
 
 def _spelled(indices: tuple[int, ...]) -> str:
@@ -83,10 +90,9 @@ def _spelled(indices: tuple[int, ...]) -> str:
 
 def _gpu_count() -> int:
     """NVIDIA GPUs of this machine; 0 without a driver."""
-    import pynvml
+    from cotenant.devices.nvidia import nvml
 
     try:
-        pynvml.nvmlInit()
-        return int(pynvml.nvmlDeviceGetCount())
-    except pynvml.NVMLError:
+        return len(nvml.gpus()) + len(nvml.lost())
+    except nvml.DriverProblem:
         return 0

@@ -22,6 +22,10 @@ class Bench(Protocol):
         """The next trials get fresh tenants."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Let time go by between blocks: a simulated device's own, for a real one the world's."""
+        ...
+
     def close(self) -> None:
         """End in order."""
         ...

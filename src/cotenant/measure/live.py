@@ -4,8 +4,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cotenant.devices.protocol import Device, SeatReport
-from cotenant.errors import CotenantError, SharingUnavailable, TenantFailed
+from cotenant.devices.group import DeviceGroup, MemberProbe, identities_of, lost_members, members_of
+from cotenant.devices.occupants import others_on
+from cotenant.devices.protocol import Device, Probe, SeatReport
+from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.arena import Board, shared_memory_fd
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.common_start import serve_together
@@ -13,11 +15,13 @@ from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.grounds import Grounds
 from cotenant.measure.hosts import HostProcess
 from cotenant.measure.own_use import OwnUseProbe
+from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.residents import Placement, Residents
 from cotenant.measure.sampler import Sampler, Samples
 from cotenant.measure.seat_run import open_seats
 from cotenant.records import TrialRecords
+from cotenant.study.preconditions import Before
 from cotenant.tenancy import Tenant, Trial
 from cotenant.workloads.protocol import Properties
 
@@ -39,18 +43,21 @@ class LiveBench:
         properties: Callable[[Tenant], Properties],
         memory_of: Callable[[Tenant], int],
         warm_s: tuple[float, float],
+        before: Before | None = None,
     ) -> None:
         self._device, self._run, self._properties = device, run, properties
         self._board_fd = shared_memory_fd("cotenant-board")
         self._board = Board(self._board_fd)
         self._probes = list(device.probes())
-        self._cores = device.host_cores
+        self._preconditions = Preconditions(before, device.name)
+        self._preconditions.look(self._probes)  # nothing runs yet: this is how warm it is idle
+        self._served: set[str] = set()
         self._residents = Residents(
             device.name,
             board_fd=self._board_fd,
             memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
             memory_of=memory_of,
-            at_once=self._cores,
+            at_once=device.host_cores,
             warm_s=warm_s,
         )
         self._grounds = Grounds(end_tenants=self._residents.clear)
@@ -96,23 +103,25 @@ class LiveBench:
                 are given as a share of it.
         """
         started_utc = now_utc()
-        with self._device.apply(trial.settings) as control_violations:
-            arrangement = self._device.arrange(trial.sharing, trial.tenants)
-            violations: tuple[str, ...] = ()
-            try:
-                self._grounds.stand(arrangement.ground)
-                placements = self._residents.place(arrangement.hosts, trial.tenants)
-            except SharingUnavailable as refusal:
-                outcomes, timing, samples = self._unserved(trial, refusal)
-                violations = (refusal.message,)
-            except TenantFailed as failure:
-                outcomes, timing, samples = self._unserved(trial, failure)
-            else:
-                order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
-                outcomes, timing, samples = self._serve(trial, order, placements, rates)
-                reports = _reports(outcomes)
-                if len(reports) == len(outcomes):  # the dead can't say where they run: that they died is enough
-                    violations = arrangement.verify(reports)
+        used = members_of(self._device, trial.tenants)
+        probes = self._probes_of(used)
+        readiness = self._preconditions.wait(probes)
+        others = others_on(used, self._residents.pids())
+        violations: tuple[str, ...] = ()
+        control_violations: Sequence[str] = ()
+        gone: tuple[str, ...] = ()
+        try:
+            with used.apply(trial.settings) as control_violations:
+                outcomes, timing, samples, violations = self._arranged(used, trial, probes, rates)
+        except DeviceError as error:
+            # What never worked is the user's to mend. What did is a device that was lost: the others' trials go on.
+            if not isinstance(used, DeviceGroup) or not self._served.issuperset(used.names):
+                raise
+            outcomes, timing, samples = self._unserved(trial, error)
+            gone = (error.message,)
+        gone = gone or lost_members(used)
+        if not gone and isinstance(used, DeviceGroup):
+            self._served.update(used.names)
         return assemble(
             trial,
             outcomes,
@@ -121,24 +130,61 @@ class LiveBench:
                 session=session,
                 device=self._device.name,
                 simulated=self._device.simulated,
-                cores=self._cores,
+                cores=used.host_cores,
                 started_utc=started_utc,
                 timing=timing,
-                samples=samples,
+                samples=readiness.added_to(samples, timing.start_ns),
                 sharing_violations=violations,
                 control_violations=tuple(control_violations),  # after leaving: some show only at the end
+                identities=identities_of(used),
+                devices_lost=gone,
+                not_ready=readiness.unmet or self._preconditions.unsteady(samples, timing),
+                foreign_jobs=others,
             ),
         )
 
+    def pause(self, seconds: float) -> None:
+        """Let time go by."""
+        time.sleep(seconds)
+
+    def _probes_of(self, used: Device) -> list[Probe]:
+        """Those that can be read and belong to the trial's devices."""
+        mine = set(identities_of(used).values())
+        return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
+
+    def _arranged(
+        self, used: Device, trial: Trial, probes: Sequence[Probe], rates: Mapping[str, float]
+    ) -> tuple[list[SeatOutcome], Timing, Samples, tuple[str, ...]]:
+        """Carry the trial out where it is laid out; with sentences for what is not shared as asked."""
+        arrangement = used.arrange(trial.sharing, trial.tenants)
+        try:
+            self._grounds.stand(arrangement.ground)
+            placements = self._residents.place(arrangement.hosts, trial.tenants)
+        except SharingUnavailable as refusal:
+            return *self._unserved(trial, refusal), (refusal.message,)
+        except TenantFailed as failure:
+            return *self._unserved(trial, failure), ()
+        order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
+        outcomes, timing, samples = self._serve(trial, order, placements, probes, rates)
+        reports = _reports(outcomes)
+        # The dead can't say where they run: that they died is enough.
+        violations = arrangement.verify(reports) if len(reports) == len(outcomes) else ()
+        return outcomes, timing, samples, violations
+
     def _serve(
-        self, trial: Trial, order: Sequence[int], placements: Sequence[Placement], rates: Mapping[str, float]
+        self,
+        trial: Trial,
+        order: Sequence[int],
+        placements: Sequence[Placement],
+        probes: Sequence[Probe],
+        rates: Mapping[str, float],
     ) -> tuple[list[SeatOutcome], Timing, Samples]:
         found = [(place.host, seat) for place in placements for seat in place.seats]
         places = [place for _, place in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
         timing = _timing(trial, places)
         with open_seats(trial, places, timing, rates) as seats:
             hosts = list(dict.fromkeys(seat.host for seat in seats))
-            with Sampler(self._device.name, [*self._probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
+            with Sampler(self._device.name, [*probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
                 serve_together(seats, self._board, timing)
             outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
         for seat in seats:

@@ -8,6 +8,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cotenant.devices.protocol import HostPlan, SeatPlan
@@ -97,6 +98,15 @@ class Residents:
                         waiting = []
                 taken.append(resident)
         self._await_ready(waiting)
+
+    def pids(self) -> frozenset[int]:
+        """Processes of the study: those that are up, and what they have started."""
+        import psutil
+
+        mine = {resident.host.pid for resident in self._residents}
+        with suppress(psutil.Error):
+            mine |= {child.pid for child in psutil.Process().children(recursive=True)}
+        return frozenset(mine)
 
     def drop(self, host: HostProcess) -> None:
         """Forget a process that is dead or must not be used again."""

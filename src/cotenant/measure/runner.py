@@ -59,11 +59,12 @@ class Runner:
         while True:
             block = self._plan.block(number)
             missing = [trial for trial in block.trials if trial.number not in done]
-            block_begin = time.monotonic()
             if missing:
                 why = self._reason_to_stop(number, begin, block_times)
                 if why is not None:
                     return why
+                self._pause(number)
+                block_begin = time.monotonic()
                 self._carry_out_block(block, missing, strict=number == 0)
                 block_times.append(time.monotonic() - block_begin)
                 self._tell_block(block, begin, block_times)
@@ -81,6 +82,11 @@ class Runner:
             block_s=sum(block_times) / len(block_times) if block_times else 0.0,
             widest=stopping.widest([estimate.slowdown for estimate in self._estimates()]),
         )
+
+    def _pause(self, number: int) -> None:
+        if number and self._study.pause_s:
+            self._listener(Preparing(f"pausing for {self._study.pause_s:g} s before block {number + 1}"))
+            self._bench.pause(self._study.pause_s)
 
     def _carry_out_block(self, block: Block, missing: Sequence[Trial], *, strict: bool) -> None:
         if self._study.fresh == "block":

@@ -80,6 +80,7 @@ def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
         properties=lambda tenant: known.properties(tenant.workload),
         memory_of=lambda tenant: (known.properties(tenant.workload).peak_memory_bytes or 0) + PROCESS_BYTES,
         warm_s=WARM_S,
+        before=before,
     )
 
 

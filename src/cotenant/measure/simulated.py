@@ -34,6 +34,9 @@ class SimulatedBench:
     def refresh(self) -> None:
         """Nothing to make fresh: nothing ages."""
 
+    def pause(self, seconds: float) -> None:
+        """Nothing changes with time."""
+
     def close(self) -> None:
         """End the thread that simulates ahead."""
         self._worker.shutdown(cancel_futures=True)

@@ -15,10 +15,11 @@ from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.devices.simulated.dies import LONGHORN, Die, Dies
 from cotenant.devices.simulated.power import Activity
 from cotenant.devices.simulated.settling import settle_fleet
-from cotenant.devices.simulated.thermal import Heat
+from cotenant.devices.simulated.thermal import Cooling, Heat
 from cotenant.devices.simulated.timeline import Phase, timeline, warm
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
+from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated_heat import STEADY, Start, start_of
@@ -37,8 +38,6 @@ from cotenant.records import TrialRecords
 from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
 from cotenant.tenancy import ALONE, APART, Sharing, Tenant, Trial
-
-PRECONDITION = "precondition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,12 @@ class SimulatedFleetBench:
 
     def refresh(self) -> None:
         """Nothing to make fresh: nothing ages."""
+
+    def pause(self, seconds: float) -> None:
+        """All members cool down."""
+        for name, heat in self._left.items():
+            gpu = self._member(name)
+            self._left[name] = Cooling.of(gpu.gpu, gpu.die).after(heat, gpu.gpu.power.idle_w, seconds)
 
     def close(self) -> None:
         """End the threads."""
@@ -190,11 +195,11 @@ def _together(parts: Sequence[Samples], stages: Sequence[_Stage]) -> Samples:
             {
                 "t_ns": np.zeros(2 * len(starts), np.int64),
                 "device": np.repeat([stage.device.name for stage in starts], 2),
-                "sensor": np.tile(["start_temperature_c", "waited_s"], len(starts)),
+                "sensor": np.tile([START_C, WAITED_S], len(starts)),
                 "value": np.array(
                     [value for s in starts for value in (s.start.temperature_c, s.start.waited_s)], float
                 ),
-                "unit": np.tile(["°C", "s"], len(starts)),
+                "unit": np.tile([DEGREES, "s"], len(starts)),
                 "source": np.full(2 * len(starts), PRECONDITION),
             }
         )
