@@ -121,6 +121,7 @@ def model_entries() -> tuple[ModelEntry, ...]:
 def _workloads() -> dict[str, Listed]:
     from cotenant.workloads.instrument import WORKLOADS as INSTRUMENTS
     from cotenant.workloads.kernels import WORKLOADS as KERNELS
+    from cotenant.workloads.search.pipeline import WORKLOADS as SEARCHES
 
     models: tuple[Listed, ...] = tuple(ModelWorkload(entry) for entry in model_entries())
-    return {workload.name: workload for workload in (*models, *KERNELS, *INSTRUMENTS)}
+    return {workload.name: workload for workload in (*models, *KERNELS, *SEARCHES, *INSTRUMENTS)}

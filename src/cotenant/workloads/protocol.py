@@ -5,7 +5,7 @@ The measuring code runs and times the stages; a workload never looks at a clock.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -93,6 +93,16 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
+class StageCost:
+    """What one stage of a request costs: operators of the device, and time of the host that nothing hides."""
+
+    stage: str
+    operators: tuple[Operator, ...] = ()
+    host_s: float = 0.0
+    """An estimate, for simulated devices."""
+
+
+@dataclass(frozen=True, slots=True)
 class Properties:
     """What a request costs, known before it is run. None: can't be known for this kind of workload."""
 
@@ -101,7 +111,9 @@ class Properties:
     flops: float | None
     bytes_moved: float | None
     peak_memory_bytes: int | None
-    """Weights, inputs and the largest set of activations alive at once."""
+    """Weights and the largest set of activations alive at once, with the kernels' own workspace."""
+    input_bytes: int | None = None
+    """Inputs of a request, which wait on the host: where the host is the device they come on top of the peak."""
     flops_by_operator: Mapping[str, float] = field(default_factory=dict)
     flops_by_dtype: Mapping[str, float] = field(default_factory=dict)
     operators: tuple[Operator, ...] = ()
@@ -112,6 +124,15 @@ class Properties:
         if self.flops is None or not self.bytes_moved:
             return None
         return self.flops / self.bytes_moved
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A workload whose host works too: it says which operators belong to which stage."""
+
+    def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
+        """The stages of one request in order."""
+        ...
 
 
 class Workload(Protocol):

@@ -39,8 +39,18 @@ class Cut:
     skipped: tuple[str, ...]
     hidden_shape: tuple[int, ...]
     tuple_size: int
-    blocks: int
+    kept: tuple[str, ...]
     """Blocks that stay."""
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks stay."""
+        return len(self.kept)
+
+    @property
+    def first(self) -> str:
+        """The first block that stays."""
+        return self.kept[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ def plan_cut(blocks: Blocks, layers: str) -> Cut:
     if blocks.front is None:
         raise WorkloadError("the input of this model's first block can't be replaced, so it can't be sliced")
     first = len(blocks.names) - count
-    return Cut(blocks.front, blocks.names[:first], blocks.shapes[first], blocks.tuple_size, count)
+    return Cut(blocks.front, blocks.names[:first], blocks.shapes[first], blocks.tuple_size, blocks.names[first:])
 
 
 class Tail(nn.Module):
@@ -111,6 +121,38 @@ class Tail(nn.Module):
         """What the whole model would give from here on."""
         self.given.hidden = hidden
         return self.model(**self.prompt, **options)
+
+
+class Trunk(nn.Module):
+    """What comes before a cut: takes the whole model's input, gives the hidden state at the cut."""
+
+    def __init__(self, model: nn.Module, cut: Cut) -> None:
+        super().__init__()
+        _replace(model, cut.first, _Edge())
+        for name in cut.kept[1:]:
+            _replace(model, name, nn.Identity())
+        self.model = model
+
+    def forward(self, **batch: torch.Tensor) -> torch.Tensor:
+        """The hidden state at the cut; what follows it is not run."""
+        try:
+            self.model(**batch)
+        except _Reached as reached:
+            return reached.hidden
+        raise WorkloadError("the model never reached the block at which it was cut")
+
+
+class _Reached(Exception):
+    def __init__(self, hidden: torch.Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+class _Edge(nn.Module):
+    """Stands where the trunk ends."""
+
+    def forward(self, hidden: torch.Tensor, *_: Any, **__: Any) -> Any:
+        raise _Reached(hidden)
 
 
 class _Given(nn.Module):
