@@ -64,7 +64,7 @@ def build(folder: Path, *, without: Sequence[str] = ()) -> Path:
     names = " ".join(f"{name};" for name in (*without, "nothing_of_that_name"))
     hidden.write_text(f"{{ local: {names} }};\n")
     command = [
-        compiler() or "cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden",
+        compiler() or "cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden",
         f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={hidden}", "-o", str(library),
         *sorted(map(str, SOURCE.glob("*.c"))), "-lm", "-lpthread",
     ]  # fmt: skip
@@ -186,6 +186,7 @@ def mock_nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A V100, an A100 and an H100, idle, for this process; `mock_nvml.env()` for others."""
     mock = MockNvml(tmp_path / "nvml_mock", nvml_library)
     monkeypatch.setenv("NVML_MOCK", str(mock.folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # where a run notes which controls it changed
     _forget_driver()
     yield mock
     _forget_driver()

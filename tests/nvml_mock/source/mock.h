@@ -52,7 +52,8 @@ typedef struct {
 
 /* What calls and time change: one file, mapped by every process. */
 typedef struct {
-    int seen, lock_set, mem_lock_set, persistence, mig, compute_mode, energy_epoch;
+    char name[96];                                         /* whose state this is: another card starts afresh */
+    int lock_set, mem_lock_set, persistence, mig, compute_mode, energy_epoch;
     unsigned lock_min, lock_max, mem_lock_min, mem_lock_max;
     double limit_w, load;
     int64_t now_ns;

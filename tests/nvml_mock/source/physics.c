@@ -51,7 +51,7 @@ static void remember(Live *live) {
 
 void begin_live(Live *live, const Gpu *gpu) {
     memset(live, 0, sizeof *live);
-    live->seen = 1;
+    memcpy(live->name, gpu->name, sizeof live->name);
     live->persistence = gpu->persistence;
     live->mig = gpu->mig;
     live->limit_w = gpu->limit_default_w;

@@ -190,7 +190,7 @@ static void catch_up(void) {
     for (int i = 0; i < scenario.n_gpus; i++) {
         Gpu *gpu = &scenario.gpus[i];
         Live *live = &state->gpus[i];
-        if (!live->seen) begin_live(live, gpu);
+        if (strcmp(live->name, gpu->name)) begin_live(live, gpu);
         if (changed_ns) advance(live, gpu, changed_ns < now ? changed_ns : now);
         live->load = load_of(i);                           /* it counts from when the file was written */
         advance(live, gpu, now);

@@ -85,7 +85,7 @@ def expected(
 
 
 def update_period_s(t_s: Floats, values: Floats) -> float | None:
-    """How often a value that was read fast has changed: the median time between changes.
+    """How often a value that was read fast has changed: the mean time between changes, but for missed ones.
 
     None if it changed too rarely to say, or nearly at every reading (then it was read too slowly to say).
     """
@@ -94,7 +94,9 @@ def update_period_s(t_s: Floats, values: Floats) -> float | None:
     changes = t_s[1:][np.diff(values) != 0]
     if changes.size < FEWEST_CHANGES + 1:
         return None
-    period = float(np.median(np.diff(changes)))
+    gaps = np.diff(changes)
+    usual = float(np.median(gaps))  # in steps of the readings; their mean is finer
+    period = float(np.mean(gaps[np.abs(gaps - usual) < 0.5 * usual]))
     return None if period < 1.5 * float(np.median(np.diff(t_s))) else round(period, 4)
 
 

@@ -1,0 +1,167 @@
+"""What is read of a GPU, from which source, and what happens when a sensor fails."""
+
+import math
+import time
+
+import pytest
+
+from cotenant.devices.nvidia import nvml, sensors
+from cotenant.measure.sampler import Sampler
+
+
+def read(gpu):
+    return {
+        info.name: value
+        for probe in sensors.probes(gpu, measure_period=False)
+        for info, value in zip(probe.sensors, probe.read(), strict=True)
+    }
+
+
+def infos(gpu, **options):
+    return {info.name: info for probe in sensors.probes(gpu, **options) for info in probe.sensors}
+
+
+def choices(gpu, **options):
+    return {choice.metric: choice for choice in sensors.ladder(gpu, **options)}
+
+
+def test_a_busy_gpu_at_its_power_limit(mock_nvml):
+    mock_nvml.change(0, load=1)
+    time.sleep(0.15)
+    now = read(nvml.find(0))
+    assert 285 < now["power_w"] < 305
+    assert 1200 < now["sm_clock_mhz"] < 1530
+    assert int(now["event_reasons"]) & 0x4
+    assert now["throttled_power_cap_s"] > 0.1
+    assert now["throttled_thermal_s"] == 0
+    assert now["any_kernel_share"] == 1.0
+    assert now["temperature_c"] < now["memory_temperature_c"] < 90
+
+
+def test_an_idle_gpu(mock_nvml):
+    now = read(nvml.find(0))
+    assert now["sm_clock_mhz"] == 135
+    assert now["power_w"] == pytest.approx(42, abs=1)
+    assert int(now["event_reasons"]) == 0x1
+    assert (now["any_kernel_share"], now["throttled_power_cap_s"]) == (0, 0)
+
+
+def test_energy_is_the_integral_of_power(mock_nvml):
+    gpu = nvml.find(0)
+    mock_nvml.change(0, load=1)
+    time.sleep(0.1)
+    begin, first = time.monotonic(), read(gpu)
+    time.sleep(0.4)
+    seconds, last = time.monotonic() - begin, read(gpu)
+    assert (last["energy_j"] - first["energy_j"]) / seconds == pytest.approx(297, rel=0.12)
+
+
+def test_each_architecture_is_read_from_what_it_has(mock_nvml):
+    v100, a100, h100 = (infos(gpu, measure_period=False) for gpu in nvml.gpus())
+    assert "power_average_w" not in v100
+    assert "power_average_w" not in a100
+    assert "1000 ms" in h100["power_average_w"].quality
+    assert "sees 50% of the time" in v100["power_w"].quality
+    assert "sees 25% of the time" in a100["power_w"].quality
+    assert {"sm_active", "tensor_active", "dram_active", "pcie_tx_bytes_per_s"} <= set(h100)
+    assert h100["sm_active"].source == "NVML GPM"
+    assert "sm_active" not in a100
+    assert "does not tell how many SMs" in a100["any_kernel_share"].quality
+
+
+def test_activity_between_two_readings(mock_nvml):
+    mock_nvml.change(2, load=0.5, tensor=0.4, dram=0.3)
+    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    names = [info.name for info in probe.sensors]
+    assert all(math.isnan(value) for value in probe.read()), "the first reading has nothing to compare with"
+    time.sleep(0.1)
+    now = dict(zip(names, probe.read(), strict=True))
+    assert now["sm_active"] == pytest.approx(0.5, abs=0.01)
+    assert now["tensor_active"] == pytest.approx(0.2, abs=0.01)
+    assert now["dram_active"] == pytest.approx(0.15, abs=0.01)
+    assert now["pcie_rx_bytes_per_s"] == pytest.approx(4e8, rel=0.05)
+
+
+def test_pcie_is_asked_on_the_side_because_the_driver_takes_its_time(mock_nvml):
+    mock_nvml.change(0, load=1)
+    [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
+    begin = time.monotonic()
+    assert all(math.isnan(value) for value in probe.read())
+    assert time.monotonic() - begin < 0.02
+    time.sleep(0.15)
+    assert probe.read() == pytest.approx((2e8, 8e8), rel=0.01)
+
+
+@pytest.mark.quiet
+def test_the_update_period_is_measured_on_the_spot(mock_nvml):
+    mock_nvml.change(1, update_s=0.05)  # not what is published for an A100
+    assert infos(nvml.find(0))["power_w"].period_s == pytest.approx(0.02, abs=0.004)
+    seen = infos(nvml.find(1))["power_w"]
+    assert seen.period_s == pytest.approx(0.05, abs=0.008)
+    assert "measured here; 100 ms published" in seen.quality
+
+
+def test_a_reading_that_stands_still_leaves_the_published_period(mock_nvml):
+    mock_nvml.change(1, stuck_w=46.19)
+    worth = sensors.power_counter(nvml.find(1))
+    assert (worth.measured_update_s, worth.period_s, worth.duty) == (None, 0.1, 0.25)
+
+
+def test_the_ladder_says_which_source_and_why_no_better_one(mock_nvml):
+    v100, h100 = choices(nvml.find(0)), choices(nvml.find(2))
+    assert v100["energy"].rung.source == "NVML energy counter"
+    assert v100["activity"].rung.source == "NVML utilisation"
+    assert "begins with Hopper" in v100["activity"].missed["NVML GPM"]
+    assert choices(nvml.find(0), no_dcgm=None)["activity"].rung.source == "DCGM"
+    assert h100["activity"].rung.source == "NVML GPM"
+    assert h100["activity"].missed == {}
+
+
+def test_without_field_values_older_functions_take_over_and_the_ladder_says_so(mock_nvml):
+    mock_nvml.fail("nvmlDeviceGetFieldValues", 13)
+    mock_nvml.fail("nvmlDeviceGetTotalEnergyConsumption", 3)
+    gpu = nvml.find(0)
+    found = infos(gpu, measure_period=False)
+    assert found["power_w"].source == "NVML power usage"
+    assert "energy_j" not in found
+    assert "throttled_power_cap_s" not in found
+    chosen = choices(gpu)
+    assert chosen["energy"].rung.source == "NVML power usage"
+    assert set(chosen["energy"].missed) == {"NVML energy counter", "NVML power, instant", "NVML power, average"}
+    assert chosen["throttling"].rung.source == "NVML event reasons"
+    assert read(gpu)["power_w"] == pytest.approx(42, abs=1)
+
+
+def test_one_sensor_that_fails_gives_nothing_and_hides_no_other(mock_nvml):
+    every = sensors.probes(nvml.find(0), measure_period=False)
+    mock_nvml.fail("nvmlDeviceGetTemperature", 999)
+    now = {i.name: v for probe in every for i, v in zip(probe.sensors, probe.read(), strict=True)}
+    assert math.isnan(now["temperature_c"])
+    assert now["throttled_power_cap_s"] == 0.0
+    assert now["memory_used_bytes"] == 0.0
+
+
+def test_a_gpu_that_is_lost_half_way_is_said_once_for_each_probe(mock_nvml):
+    with Sampler("cuda:1", sensors.probes(nvml.find(1), measure_period=False)) as sampler:
+        time.sleep(0.2)
+        mock_nvml.change(1, lost=1)
+        time.sleep(0.7)
+    samples = sampler.samples()
+    assert samples.of("power_w")[1].size >= 2
+    assert any("power_w, energy_j vanished during the trial (GPU 1 (NVIDIA A100" in said for said in samples.lost)
+    assert len(samples.lost) == len(set(samples.lost))
+
+
+def test_a_whole_gpu_in_mig_mode_still_has_power_and_clocks(mock_nvml):
+    mock_nvml.change(1, mig=1)
+    found = infos(nvml.find(1), measure_period=False)
+    assert {"power_w", "energy_j", "sm_clock_mhz", "temperature_c"} <= set(found)
+    assert "any_kernel_share" not in found, "the driver gives none in MIG mode"
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_every_sensor_says_what_it_is_worth(mock_nvml, index):
+    for info in infos(nvml.find(index), measure_period=False).values():
+        assert info.source.startswith("NVML")
+        assert info.period_s >= 0.02
+        assert len(info.quality) > 10
