@@ -32,6 +32,7 @@ _VERBS = {
     "run": "run:run",
     "save_baseline": "compare:save_baseline",
     "schema": "schema:schema",
+    "search_models": "search:search",  # `cotenant.search` is the package of that name
     "show": "show:show",
     "sql": "sql:sql",
     "validate": "validate:validate",

@@ -23,11 +23,12 @@ class Failure:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while a run was going on; ``resume`` is the command that continues it."""
+    """Ctrl-C while something that can go on was going on; ``resume`` is the command that continues it."""
 
-    def __init__(self, resume: str) -> None:
+    def __init__(self, resume: str, kept: str = "finished trials") -> None:
         super().__init__()
         self.resume = resume
+        self.kept = kept
 
 
 def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return per case
@@ -42,7 +43,7 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
         case click.ClickException():
             return Failure(problem.format_message())
         case Interrupted():
-            return Failure(f"finished trials are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
+            return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
         case KeyboardInterrupt():
             return Failure("nothing was left half done.", Exit.INTERRUPTED)
         case MemoryError():

@@ -27,6 +27,7 @@ VERBS = (
     "studies",
     "devices",
     "workloads",
+    "search",
     "validate",
     "sql",
     "export",

@@ -1,7 +1,7 @@
 """What a search came to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,4 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        from dataclasses import fields
-
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"folder": str(self.folder)}
+        return asdict(self) | {"folder": str(self.folder)}

