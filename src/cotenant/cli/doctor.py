@@ -7,13 +7,21 @@ from cotenant.cli.output import as_json, show, show_json
 
 
 @click.command("doctor", epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.")
-@click.option("--device", metavar="DEVICE", help="Look at this device only.")
+@click.option("--device", metavar="DEVICE", help="Look at this device only; default: the CPU and every GPU.")
+@click.option("--fix", is_flag=True, help="Mend what is safe: persistence of GPUs, what killed runs left behind.")
+@click.option("--restore", is_flag=True, help="Put back what killed runs left behind, and what --fix changed.")
 @as_json
-def command(*, device: str | None, as_json: bool) -> int:
+def command(*, device: str | None, fix: bool, restore: bool, as_json: bool) -> int:
     """Say whether this machine is ready, and what to do if it is not."""
-    from cotenant.report.checkup import checkup
-    from cotenant.verbs.doctor import doctor
+    from cotenant.report.checkup import checkup, done
+    from cotenant.verbs.doctor import doctor, doctor_fix, doctor_restore
 
+    if fix and restore:
+        raise click.UsageError("--fix and --restore are opposites: choose one.")
+    if fix or restore:
+        findings = doctor_fix(device) if fix else doctor_restore()
+        show_json({"schema_version": 1, "done": findings}) if as_json else show(*done(findings))
+        return Exit.OK if all(finding.state != "problem" for finding in findings) else Exit.NOT_READY
     findings = doctor(device)
     ready = all(finding.state != "problem" for finding in findings)
     if as_json:

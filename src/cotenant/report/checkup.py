@@ -20,6 +20,15 @@ SYMBOLS = {
 
 def checkup(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
     """A line per finding, its fix below it, and a closing line."""
+    return _lines(findings), closing(findings)
+
+
+def done(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
+    """What the doctor did, a line each."""
+    return (_lines(findings),) if findings else (Text("nothing to do"),)
+
+
+def _lines(findings: Sequence[Finding]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, style="bold")
@@ -29,7 +38,7 @@ def checkup(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
         if finding.fix:
             text.append(f"\nfix: {literal(finding.fix, keep=chr(10))}", "cyan")
         table.add_row(SYMBOLS[finding.state], Text(literal(finding.subject)), text)
-    return table, closing(findings)
+    return table
 
 
 def closing(findings: Sequence[Finding]) -> Text:

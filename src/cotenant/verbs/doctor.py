@@ -1,5 +1,6 @@
 """`doctor`: is this machine ready to measure?"""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -7,7 +8,71 @@ if TYPE_CHECKING:
 
 
 def doctor(device: str | None = None) -> "tuple[Finding, ...]":
-    """The findings for a device; default: the CPU."""
-    from cotenant.devices import find_device
+    """The findings for a device; default: the CPU and every GPU.
 
-    return find_device(device or "cpu").checkup()
+    A GPU that isn't there, or is lost, is a finding. Raises DeviceError for a name that no device could have.
+    """
+    from cotenant.devices import find_device
+    from cotenant.devices.nvidia.checkup import absent
+    from cotenant.errors import DeviceError
+
+    if device is None:
+        return (*find_device("cpu").checkup(), *_gpus())
+    if device.partition(":")[0] != "cuda":
+        return find_device(device).checkup()
+    try:
+        found = find_device(device)
+    except DeviceError as error:
+        return absent(error)
+    return found.checkup()
+
+
+def doctor_fix(device: str | None = None) -> "tuple[Finding, ...]":
+    """Mend what is safe to mend (persistence of GPUs, what killed runs left); gives what was done.
+
+    Args:
+        device: Only this GPU; default: all of them.
+
+    Raises:
+        DeviceError: There is no such GPU.
+    """
+    from cotenant.devices import find_device
+    from cotenant.devices.nvidia import checkup
+    from cotenant.devices.nvidia.checkup.driver import every_gpu
+    from cotenant.devices.nvidia.device import CudaDevice
+
+    if device is None:
+        return tuple(checkup.fix(every_gpu()[0]))
+    found = find_device(device)
+    return tuple(checkup.fix([found.gpu] if isinstance(found, CudaDevice) else []))
+
+
+def doctor_restore() -> "tuple[Finding, ...]":
+    """Put back what killed runs left on this machine, and what `doctor_fix` changed; gives what was done."""
+    from cotenant.devices.nvidia import checkup
+
+    return tuple(checkup.restore())
+
+
+def _gpus() -> "tuple[Finding, ...]":
+    """Of every GPU; a machine without one gets a single line."""
+    from cotenant.devices.nvidia.checkup.driver import every_gpu
+    from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.protocol import Finding
+
+    gpus, lost, why_none = every_gpu()
+    found: list[Finding] = []
+    for gpu in gpus:
+        device = open_cuda(str(gpu.index))
+        found += [replace(one, subject=f"cuda:{gpu.index} {one.subject}") for one in _own(device.checkup())]
+    found += [Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()]
+    if why_none is not None:
+        found.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
+    elif not found:
+        found.append(Finding("NVIDIA GPUs", "note", "the driver is there and sees none"))
+    return tuple(found)
+
+
+def _own(findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
+    """Without what the CPU's findings have already said."""
+    return tuple(one for one in findings if one.subject not in {"Python", "disk"})

@@ -73,6 +73,16 @@ def abandoned() -> list[Leftover]:
     return found
 
 
+def described(left: Leftover) -> str:
+    """What is still there, in a clause."""
+    facts = left.facts
+    return {
+        "mps": f"an MPS daemon in {facts.get('directory')}",
+        "mig": f"MIG instances of GPU {facts.get('index')}",
+        "compute_mode": f"the compute mode of {facts.get('gpu')}",
+    }[left.kind]
+
+
 def _undoers() -> Mapping[str, Callable[[Mapping[str, Any]], str]]:
     from cotenant.devices.nvidia.sharing import undoing
 

@@ -1,0 +1,70 @@
+"""Driver, GPU and torch: are they there, and do they fit each other?"""
+
+from typing import TYPE_CHECKING
+
+from cotenant.devices.nvidia import nvml
+from cotenant.devices.nvidia.nvml import GpuFacts
+from cotenant.devices.nvidia.torch_build import torch_build
+from cotenant.devices.nvidia.torch_side import SEAM, on_cpu
+from cotenant.devices.protocol import Finding
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+
+if TYPE_CHECKING:
+    from cotenant.devices.nvidia.device import CudaDevice
+
+INSTALL = "pip install torch --index-url https://download.pytorch.org/whl/cu126"
+NVIDIA = "0x10de"
+
+
+def versions() -> Finding:
+    """Which driver, and the newest CUDA it serves."""
+    cuda = nvml.cuda_version()
+    return Finding("driver", "ok", f"{nvml.driver_version()}" + (f", serves CUDA up to {cuda}" if cuda else ""))
+
+
+def model(device: "CudaDevice") -> Finding:
+    """Which GPU."""
+    gpu = device.gpu
+    capability = ".".join(map(str, gpu.compute_capability))
+    text = f"{device.meaning}; {gpu.architecture}, compute capability {capability}, {gpu.uuid}, PCI {gpu.pci}"
+    return Finding("GPU", "ok", text)
+
+
+def torch_for(gpu: GpuFacts | None) -> Finding:
+    """Whether torch can use the GPU, as far as its build tells; it is not imported, which would take seconds."""
+    build = torch_build()
+    if build is None:
+        return Finding("torch", "problem", "torch is not installed: models can't be built", INSTALL)
+    if on_cpu():
+        text = f"{build.version}, kept on the CPU ({SEAM}=cpu): nothing is computed on the GPU"
+        return Finding("torch", "warning", text, f"unset {SEAM}")
+    if build.cuda is None:
+        text = f"{build.version} is built for {build.built_for}: it can't use an NVIDIA GPU"
+        return Finding("torch", "problem", text, INSTALL)
+    served = nvml.cuda_version() if gpu is not None else None
+    if served is not None and int(build.cuda.partition(".")[0]) > int(served.partition(".")[0]):
+        text = f"{build.version} needs CUDA {build.cuda}, and the driver serves up to {served}"
+        return Finding("torch", "problem", text, f"update the driver, or {INSTALL}")
+    return Finding("torch", "ok", f"{build.version}, built for {build.built_for}")
+
+
+def hardware(tree: Tree) -> Finding:
+    """Whether there is an NVIDIA device on the bus at all."""
+    found = [path for path in tree.glob("/sys/bus/pci/devices/*/vendor") if tree.text(path) == NVIDIA]
+    loaded = tree.text("/proc/driver/nvidia/version")
+    if loaded is not None:
+        first = loaded.splitlines()[0].removeprefix("NVRM version:").strip()
+        return Finding("kernel module", "ok", f"loaded: {first}")
+    if found:
+        text = f"{len(found)} NVIDIA device{'s'[: len(found) > 1]} on the PCI bus, and the kernel module is not loaded"
+        return Finding("kernel module", "problem", text, "sudo modprobe nvidia, or install the driver")
+    return Finding("kernel module", "note", "not loaded, and there is no NVIDIA device on the PCI bus")
+
+
+def every_gpu() -> tuple[tuple[GpuFacts, ...], dict[int, DeviceError], DeviceError | None]:
+    """GPUs that answer, those that are lost, and why there is none."""
+    try:
+        return nvml.gpus(), dict(nvml.lost()), None
+    except DeviceError as error:
+        return (), {}, error
