@@ -175,7 +175,7 @@ def _columns(request: Request, requests: Requests) -> RequestColumns:
         started=whole(requests.started),
         first=first,
         done=whole(requests.done),
-        device=whole(requests.device),
+        device=whole(requests.device - request.waited_ns),
         ok=np.ones(requests.done.size, np.int64),
         slot_ends=ends,
     )

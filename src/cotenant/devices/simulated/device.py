@@ -204,7 +204,7 @@ class SimulatedGpu:
             before_us=BEFORE_US,
             after_us=AFTER_US,
         )
-        return trace.slowed(self.die.time)
+        return request.with_host(trace.slowed(self.die.time))
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates from the data sheet."""

@@ -1,14 +1,18 @@
 """A workload's request for a simulated GPU: its kernels, and which stage each belongs to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.devices.simulated.fusion import Fusion
-from cotenant.devices.simulated.kernels import TRANSFER, Ints, Kernels
+from cotenant.devices.simulated.fusion import Fusion, kernels_of
+from cotenant.devices.simulated.kernels import TRANSFER, Floats, Ints, Kernels, joined
+from cotenant.devices.simulated.trace import Trace
 from cotenant.devices.simulated.traces import kernels_for
 from cotenant.workloads import find
-from cotenant.workloads.protocol import Properties, WorkloadSpec
+from cotenant.workloads.protocol import Operator, Properties, Staged, Workload, WorkloadSpec
+
+_NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
+_FIRST_BATCH = "first_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,23 @@ class Request:
     stages: tuple[str, ...]
     first_output: int = -1
     """The kernel after which the first output exists; -1: there is none before the end."""
+    host_ns: Floats | None = None
+    """Time of the host's own stages, at the kernel that ends each; an estimate."""
+    waits: bool = False
+    """The host works only while the device has nothing to do, and the other way round."""
+
+    @property
+    def waited_ns(self) -> float:
+        """Time per request in which the device waits for the host because the request says so."""
+        return float(self.host_ns.sum()) if self.waits and self.host_ns is not None else 0.0
+
+    def with_host(self, trace: Trace) -> Trace:
+        """The trace with the host's own stages: before a launch, or in the device's queue where both wait."""
+        if self.host_ns is None:
+            return trace
+        if self.waits:
+            return replace(trace, duration_ns=trace.duration_ns + self.host_ns)
+        return replace(trace, launch_ns=trace.launch_ns + self.host_ns)
 
 
 def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
@@ -31,8 +52,11 @@ def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
     Raises:
         WorkloadError: Nobody knows what it runs before it runs.
     """
+    workload = find(spec.name)
+    if isinstance(workload, Staged):
+        return _staged(spec, workload, fusion)
     kernels = kernels_for(spec, fusion=fusion)
-    properties = find(spec.name).properties(spec)
+    properties = workload.properties(spec)
     slot, stages = _ends(kernels, "step" if spec.train else "compute")
     if spec.mode != "generate":
         return Request(spec, properties, kernels, slot, stages)
@@ -41,6 +65,35 @@ def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
     prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), fusion=fusion)
     filled = min(len(prompt), len(kernels))
     return Request(spec, properties, kernels, *_generating(kernels, filled, spec.tokens or DEFAULT_TOKENS))
+
+
+def _staged(spec: WorkloadSpec, workload: Workload, fusion: Fusion) -> Request:
+    """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
+    assert isinstance(workload, Staged)
+    costs = workload.stage_costs(spec)
+    known: dict[tuple[Operator, ...], Kernels] = {}
+    parts = []
+    for cost in costs:
+        operators = cost.operators or (_NOTHING,)
+        if operators not in known:
+            known[operators] = kernels_of(operators, fusion=fusion)
+        parts.append(known[operators])
+    sizes = [len(part) for part in parts]
+    host_ns = np.zeros(sum(sizes))
+    starts = np.cumsum(sizes) - np.array(sizes)
+    host_ns[starts] = [cost.host_s * 1e9 for cost in costs]
+    names = tuple(cost.stage for cost in costs)
+    first = names.index(_FIRST_BATCH) if _FIRST_BATCH in names else len(names) - 1
+    return Request(
+        spec,
+        workload.properties(spec),
+        joined(parts),
+        np.repeat(np.arange(len(parts)), sizes),
+        names,
+        first_output=int(starts[first] + sizes[first] - 1),
+        host_ns=host_ns,
+        waits=spec.mode != "pipelined",
+    )
 
 
 def _ends(kernels: Kernels, middle: str) -> tuple[Ints, tuple[str, ...]]:
