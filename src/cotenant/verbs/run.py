@@ -64,7 +64,7 @@ def run(
         folder, plan, place = _reopened(resume)
     else:
         assert study is not None
-        plan, place = _resolved(study, device, devices, overrides)
+        plan, place = resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
     why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
@@ -79,7 +79,7 @@ def dry_run(
     overrides: Sequence[str] = (),
 ) -> "Forecast":
     """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
-    plan, place = _resolved(study, device, devices, overrides)
+    plan, place = resolved(study, device, devices, overrides)
     forecast = _forecast(plan, place)
     _require_fit(forecast, place)
     return forecast
@@ -90,9 +90,10 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
     (forecast.solo() if device.simulated else forecast).require_fit()
 
 
-def _resolved(
+def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[Plan, Device]":
+    """A study made definite on its device, checked as far as that goes without starting anything."""
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
