@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import as_json, show_json
+from cotenant.cli.output import as_json, plain, show_json
 from cotenant.cli.result import show_result
 
 
@@ -13,10 +13,10 @@ from cotenant.cli.result import show_result
 @as_json
 def command(*, runs: tuple[Path, ...], as_json: bool) -> None:
     """Show the result of one run folder or several together."""
-    from cotenant.verbs.show import show
+    from cotenant.verbs.show import show, show_device
 
     summary = show(runs)
     if as_json:
-        show_json(summary)
+        show_json({**plain(summary), "device_use": show_device(runs)})
     else:
         show_result(summary, runs)

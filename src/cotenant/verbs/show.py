@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cotenant.analyse.summary import Summary
+    from cotenant.report.device_use import DeviceUse
 
 
 def show(runs: Sequence[Path]) -> "Summary":
@@ -18,3 +19,20 @@ def show(runs: Sequence[Path]) -> "Summary":
     from cotenant.store.observe import observations
 
     return summarise(observation for observation in observations(runs, raw=True) if observation.block >= 0)
+
+
+def show_device(runs: Sequence[Path]) -> "tuple[DeviceUse, ...]":
+    """What each mix did to the device: power, clock, heat, throttling, activity, energy; empty without such sensors.
+
+    Raises:
+        RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
+    """
+    from cotenant.report.device_use import device_use
+    from cotenant.store import views
+    from cotenant.store.folder import RunFolder
+
+    con = views.connect(runs)
+    try:
+        return device_use(con, [RunFolder.open(run).manifest for run in runs])
+    finally:
+        con.close()

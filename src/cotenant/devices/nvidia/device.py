@@ -67,9 +67,12 @@ class CudaDevice:
 
     def describe(self) -> Mapping[str, Any]:
         """What the driver says, what torch was built for, and which sensor reads what."""
+        from cotenant.devices.nvidia import sensors
+
         build = torch_build()
         facts = {key: value for key, value in asdict(self.gpu).items() if not key.endswith("clocks_mhz")}
         clocks = self.gpu.sm_clocks_mhz
+        worth = sensors.power_counter(self.gpu)
         return {
             **facts,
             "model": self.gpu.name,
@@ -82,6 +85,7 @@ class CudaDevice:
             "instance": asdict(self.instance) if self.instance else None,
             "solo_baseline": self._baseline(),
             "sources": [choice.sentence for choice in self.ladder()],
+            "power_sensor": asdict(worth) if worth else None,
             "cores": self.host_cores,
         }
 

@@ -17,6 +17,11 @@ STILL = 1e-6
 """A sensor that varies by less than this share of its value has not moved."""
 FIRST = (
     "throttl",
+    "power_w",
+    "sm_clock",
+    "sm_active",
+    "tensor_active",
+    "dram_active",
     "frequency",
     "temperature",
     "energy",
