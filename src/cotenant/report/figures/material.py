@@ -9,6 +9,7 @@ from cotenant.analyse.cells import Cell
 from cotenant.analyse.sentences import advice, closing_sentences
 from cotenant.analyse.summary import Summary, summarise
 from cotenant.devices.protocol import Roofline
+from cotenant.report.device_use import DeviceUse, device_use
 from cotenant.report.figures.curves import Curve, CurveCollector
 from cotenant.report.figures.names import Names, letters
 from cotenant.report.figures.peaks import roofline_of
@@ -49,6 +50,7 @@ class Material:
     timelines: tuple[TimelinePoint, ...]
     stages: tuple[StageTime, ...]
     samples: tuple[SamplePoint, ...]
+    device_use: tuple[DeviceUse, ...]
 
     @property
     def simulated(self) -> bool:
@@ -74,6 +76,7 @@ def gather(paths: Sequence[Path]) -> Material:
             records = Reduced(con)
             tenants, timelines = records.tenants(), records.timelines()
             stages, samples = records.stages(), records.samples()
+            used = device_use(con, [folder.manifest for folder in folders.values()])
     finally:
         con.close()
     asked = asked_interval([folder.manifest for folder in folders.values()])
@@ -92,4 +95,5 @@ def gather(paths: Sequence[Path]) -> Material:
         timelines=timelines,
         stages=stages,
         samples=samples,
+        device_use=used,
     )

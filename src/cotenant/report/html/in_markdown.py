@@ -2,6 +2,7 @@
 
 from cotenant.analyse.cells import Cell
 from cotenant.analyse.summary import TenantSummary
+from cotenant.report.device_use import cells, shown_columns, sources_sentence
 from cotenant.report.figures.material import Material
 from cotenant.report.html.answers import mix_answers, tenant_lines
 from cotenant.report.markdown import bullets, escaped, table
@@ -25,6 +26,8 @@ def markdown_report(material: Material) -> str:
         _mixes(material),
         "## Tenants",
         _tenants(material),
+        "## What the device did" if material.device_use else "",
+        _device(material),
         "## In sentences",
         bullets(material.sentences),
         _not_valid(material),
@@ -59,6 +62,15 @@ def _tenants(material: Material) -> str:
         for line in tenant_lines(tenants)
     ]
     return table(("where", "tenant", "requests/s", "p50 ms", "p99 ms", "slowdown", "objective"), rows)
+
+
+def _device(material: Material) -> str:
+    if not material.device_use:
+        return ""
+    columns = shown_columns(material.device_use)
+    rows = [(material.names.cell(use.cell), *cells(use, columns)) for use in material.device_use]
+    head = ("where", *(label for label, _, _ in columns))
+    return f"{table(head, rows)}\n\n{escaped(sources_sentence(material.device_use))}"
 
 
 def _nothing(material: Material) -> str:

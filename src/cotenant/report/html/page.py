@@ -8,6 +8,7 @@ from typing import Any
 from cotenant import __version__
 from cotenant.analyse.cells import Cell
 from cotenant.measure.checks import CHECKS
+from cotenant.report.device_use import cells, shown_columns, sources_sentence
 from cotenant.report.figures.every import Drawn
 from cotenant.report.figures.figure import Figure, Row
 from cotenant.report.figures.latency import (
@@ -69,6 +70,9 @@ def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
             for anchor, (title, kinds) in SECTIONS.items()
         ],
         figure_type=Figure,
+        device_columns=[label for label, _, _ in shown_columns(material.device_use)],
+        device_rows=_device_rows(material),
+        device_sources=sources_sentence(material.device_use),
         checks=_checks(material),
         bad_trials=_bad_trials(material),
         most_trials=MOST_TRIALS_LISTED,
@@ -139,6 +143,16 @@ def _mixes(material: Material) -> list[dict[str, Any]]:
         }
         for mix in material.summary.mixes
         if not mix.cell.solo
+    ]
+
+
+def _device_rows(material: Material) -> list[tuple[str, list[str]]]:
+    """What each mix did to the device: its name, and the values of the columns."""
+    columns = shown_columns(material.device_use)
+    several = len({use.device for use in material.device_use}) > 1
+    return [
+        (material.names.cell(use.cell) + (f", {use.device}" if several else ""), cells(use, columns))
+        for use in material.device_use
     ]
 
 
