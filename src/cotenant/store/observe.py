@@ -1,6 +1,6 @@
 """From records to what analysis sees: one observation per tenant and trial.
 
-Definitions, the same for runs on disk and for a trial in memory (one query serves both):
+Definitions, the same for runs on disk (a query here) and for a trial in memory (`counting`):
 
 * *due*: the request's `in_window` is true. Whoever measures sets it for requests that were due in the window and
   either done while every tenant was active, or failed, or never done.
@@ -16,12 +16,13 @@ Definitions, the same for runs on disk and for a trial in memory (one query serv
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from cotenant.records import Int64s, TenantObservation, TrialRecords
 from cotenant.store import damage, parquet, views
+from cotenant.store.counting import Counted, count_trial
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,50 +54,9 @@ FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial,
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
-_IN_MEMORY = """
-trials AS (FROM temp.trials),
-tenants AS (SELECT $run AS run, * FROM temp.tenants),
-requests AS (SELECT $run AS run, * FROM temp.requests),
-"""
-"""What the views over run folders add, for the tables of one trial."""
-
 _LATENCIES = f"""
 SELECT done_ns - intended_ns AS latency_ns FROM {{source}} WHERE tenant = ? AND in_window AND {_SERVED}
 """  # noqa: S608  (made of constants, and of a path that is quoted where it is known)
-
-
-class _Counted(NamedTuple):
-    """A row of the query."""
-
-    run: str
-    trial: int
-    block: int
-    mix: str
-    sharing: str
-    settings: str
-    load: str
-    device: str
-    simulated: bool
-    solo: bool
-    tenant: str
-    of: str
-    verdict: Any
-    failed_checks: Sequence[str] | None
-    window_start_ns: int | None
-    window_s: float
-    slo_ms: float | None
-    slo_quantile: float | None
-    member: str | None
-    closed: bool
-    n: int
-    due: int
-    latency_ns: int | None
-    device_ns: int | None
-    device_n: int | None
-    slo_met: int | None
-    first_started_ns: int | None
-    last_done_ns: int | None
-    never_done: int | None
 
 
 def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservation]:
@@ -113,7 +73,7 @@ def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservati
     requests = {(run, int(file.parent.name)): file for run, of_run in files.items() for file in of_run["requests"]}
     try:
         with views.damage_named(files):
-            for row in map(_Counted._make, con.execute("WITH" + _OBSERVE).fetchall()):
+            for row in map(Counted._make, con.execute("WITH" + _OBSERVE).fetchall()):
                 if not raw:
                     yield _observation(row, None)
                 elif row.n == 0:
@@ -127,16 +87,7 @@ def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservati
 
 def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
     """The same for a trial that is still in memory, in the order of its tenants' names."""
-    con = parquet.memory()
-    try:
-        with parquet.loaded(con, records, run):
-            found = con.execute("WITH" + _IN_MEMORY + _OBSERVE, {"run": run}).fetchall()
-            rows = [_Counted._make(row) for row in found]
-            return tuple(
-                _observation(row, _latencies(con, "temp.requests", row.tenant) if raw else None) for row in rows
-            )
-    finally:
-        con.close()
+    return tuple(_observation(row, latency if raw else None) for row, latency in count_trial(records, run))
 
 
 def _latencies(con: "duckdb.DuckDBPyConnection", source: str, tenant: str) -> Int64s:
@@ -144,7 +95,7 @@ def _latencies(con: "duckdb.DuckDBPyConnection", source: str, tenant: str) -> In
     return cast("Int64s", np.ma.getdata(found).astype(np.int64, copy=False))
 
 
-def _observation(row: _Counted, latency_ns: Int64s | None) -> TenantObservation:
+def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
     return TenantObservation(
         run=row.run,
         trial=row.trial,
@@ -174,7 +125,7 @@ def _observation(row: _Counted, latency_ns: Int64s | None) -> TenantObservation:
     )
 
 
-def _throughput(row: _Counted) -> float:
+def _throughput(row: Counted) -> float:
     if row.n == 0 or row.last_done_ns is None or row.first_started_ns is None:
         return 0.0
     begin, end = row.first_started_ns, row.last_done_ns
