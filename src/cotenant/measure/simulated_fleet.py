@@ -93,9 +93,10 @@ class SimulatedFleetBench:
         activity = self._activity(trial, stages)
         clocks = self._clocks(stages, activity)
         parts = list(self._workers.map(_played, stages, clocks))
-        for stage in stages:
-            limits = stage.scene.controls.limits
-            self._left[stage.device.name] = warm(stage.device.gpu, activity, stage.die, limits)
+        if self._before is not None and self._before.above_idle_c is not None:
+            for stage in stages:
+                limits = stage.scene.controls.limits
+                self._left[stage.device.name] = warm(stage.device.gpu, activity, stage.die, limits)
         by_name = {outcome.tenant.name: outcome for outcomes, _ in parts for outcome in outcomes}
         return assemble(
             trial,

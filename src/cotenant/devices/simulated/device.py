@@ -63,6 +63,8 @@ class SimulatedGpu:
     simulated: bool = True
     _requests: dict[tuple[str, Fusion], Request] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
+    _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
+    """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
 
     @property
     def meaning(self) -> str:
@@ -180,12 +182,36 @@ class SimulatedGpu:
 
     def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
         """A request on a part of this GPU, ready for the engine; remembered."""
+        if self._of_fleet is not None and clock_mhz is not None:
+            trace = self._between_clocks(request, part, controls, clock_mhz, self._of_fleet)
+            return request.with_host(trace.slowed(self.die.time))
         key = (request.spec.model_dump_json(), part, controls, clock_mhz)
         if key not in self._traces:
-            self._traces[key] = self._trace(request, part, controls, clock_mhz)
+            trace = self._on_typical_die(request, part, controls, clock_mhz)
+            self._traces[key] = request.with_host(trace.slowed(self.die.time))
         return self._traces[key]
 
-    def _trace(self, request: Request, part: Part, controls: Controls, clock_mhz: float | None) -> Trace:
+    def _between_clocks(
+        self,
+        request: Request,
+        part: Part,
+        controls: Controls,
+        clock_mhz: float,
+        known: dict[tuple[str, Part, Controls, float], Trace],
+    ) -> Trace:
+        """Hardly two dies of a fleet have the same clock: between two steps, times go with 1 / clock."""
+        step = self.gpu.clocks_mhz.step
+        low = clock_mhz // step * step or step
+        traces = []
+        for node in (low, low + step):
+            key = (request.spec.model_dump_json(), part, controls, node)
+            if key not in known:
+                known[key] = self._on_typical_die(request, part, controls, node)
+            traces.append(known[key])
+        weight = (1 / low - 1 / clock_mhz) / (1 / low - 1 / (low + step))
+        return traces[0].towards(traces[1], weight)
+
+    def _on_typical_die(self, request: Request, part: Part, controls: Controls, clock_mhz: float | None) -> Trace:
         costs = solo_costs(
             request.kernels,
             self.gpu,
@@ -194,7 +220,7 @@ class SimulatedGpu:
             l2_share=part.dram_share,
             clock_mhz=clock_mhz,
         )
-        trace = trace_of(
+        return trace_of(
             request.kernels,
             costs,
             domain_sms=part.domain_sms,
@@ -204,7 +230,6 @@ class SimulatedGpu:
             before_us=BEFORE_US,
             after_us=AFTER_US,
         )
-        return request.with_host(trace.slowed(self.die.time))
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates from the data sheet."""
@@ -250,10 +275,11 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
     requests: dict[tuple[str, Fusion], Request] = {}
+    traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:
         die = draw(named.gpu, int(member.rpartition("#")[2]))
-        return SimulatedGpu(member, named.gpu, die, _requests=requests)
+        return SimulatedGpu(member, named.gpu, die, _requests=requests, _of_fleet=traces)
 
     return f"{fleet}*{named.count}", tuple(f"{fleet}#{index}" for index in range(named.count)), open_member
 

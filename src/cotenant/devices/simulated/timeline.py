@@ -71,8 +71,11 @@ def timeline(
     most_w = allowed_w(gpu, limits) * die.control
     top_mhz = highest_clock(gpu, limits)
     spans, clocks, powers, temperatures = [], [], [], []
+    curves: dict[Activity, PowerCurve] = {}
     for phase in phases:
-        curve = power_curve(gpu, phase.activity)
+        if phase.activity not in curves:
+            curves[phase.activity] = power_curve(gpu, phase.activity)
+        curve = curves[phase.activity]
         count = max(1, int(np.ceil(phase.seconds / step_s - 1e-9)))
         span = phase.seconds / count
         for _ in range(count):

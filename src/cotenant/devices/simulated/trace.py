@@ -61,6 +61,14 @@ class Trace:
         """The same on a die that takes this much longer for everything."""
         return self if factor == 1.0 else replace(self, duration_ns=self.duration_ns * factor)
 
+    def towards(self, other: "Trace", weight: float) -> "Trace":
+        """The same request at a clock between those of two traces: ``weight`` 0 is this one, 1 the other."""
+        blended = {
+            name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
+            for name in ("duration_ns", "occupancy", "dram", "tensor")
+        }
+        return replace(self, **blended)
+
 
 def plain_trace(
     *,
