@@ -29,6 +29,7 @@ _VERBS = {
     "list_devices": "lists:devices",  # `cotenant.devices` is the package of that name
     "list_studies": "lists:studies",
     "list_workloads": "lists:workloads",
+    "profile": "profile:profile",
     "run": "run:run",
     "save_baseline": "compare:save_baseline",
     "schema": "schema:schema",

@@ -22,6 +22,7 @@ VERBS = (
     "report",
     "compare",
     "explain",
+    "profile",
     "view",
     "db",
     "studies",

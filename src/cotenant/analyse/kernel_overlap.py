@@ -1,0 +1,251 @@
+"""What kernels say: which take a tenant's time, and how much of the time those of two tenants ran at once."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.records import Columns, Int64s
+
+Floats = npt.NDArray[np.float64]
+TIMELINE_PARTS = 40
+COPY = "[CUDA mem"
+"""How the names of copies begin: they move data beside the kernels, so they don't count as running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that is looked at, nanoseconds."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it is."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """All launches of one kernel by one tenant."""
+
+    name: str
+    launches: int
+    total_ms: float
+    mean_us: float
+    share: float
+    """Of the time that the tenant's kernels take together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantKernels:
+    """One tenant's kernels."""
+
+    tenant: str
+    launches: int
+    running_share: float
+    """Share of the window in which at least one of its kernels ran."""
+    copying_share: float
+    """The same of its copies to and from the device."""
+    top: tuple[Kernel, ...]
+    others: int
+    """Kernels beyond these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How much two tenants' kernels ran at the same time, on the same device."""
+
+    one: str
+    other: str
+    share: float
+    """Of the window."""
+    share_of_one: float
+    """Of the time in which the first one's kernels ran."""
+    share_of_other: float
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One counter of the device over the window, where the profiler sampled it."""
+
+    device: str
+    sensor: str
+    unit: str
+    mean: float
+    highest: float
+    """Of the parts of the timeline."""
+    timeline: tuple[float, ...]
+    """Means over equal parts of the window; NaN where there is no reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """What kernels say of one mix."""
+
+    mix: str
+    sharing: str
+    window_s: float
+    kernels: int
+    tenants: tuple[TenantKernels, ...]
+    overlaps: tuple[Overlap, ...]
+    activity: tuple[Activity, ...] = ()
+
+
+def profile_of(
+    kernels: Columns,
+    readings: Sequence[tuple[str, str, str, Int64s, Floats]],
+    *,
+    mix: str,
+    sharing: str,
+    window: Window | None = None,
+    top: int = 10,
+) -> KernelProfile:
+    """Everything about one mix.
+
+    Args:
+        kernels: As in the table `kernels`; may be empty.
+        readings: Device, sensor, unit, times and values of each counter.
+        mix: Its name.
+        sharing: How the device was shared.
+        window: The time to look at; None: from the first kernel (or reading) to the last.
+        top: Kernels listed per tenant.
+    """
+    some = bool(kernels) and len(kernels["start_ns"]) > 0
+    if window is None:
+        window = (
+            window_of(kernels)
+            if some
+            else Window(min(int(t_ns[0]) for *_, t_ns, _ in readings), max(int(t_ns[-1]) for *_, t_ns, _ in readings))
+        )
+    return KernelProfile(
+        mix=mix,
+        sharing=sharing,
+        window_s=window.length_ns / 1e9,
+        kernels=int(_clipped(kernels, window)[2].sum()) if some else 0,
+        tenants=kernels_by_tenant(kernels, window, top=top) if some else (),
+        overlaps=overlaps(kernels, window) if some else (),
+        activity=tuple(
+            _activity(device, sensor, unit, binned(t_ns, value, window, TIMELINE_PARTS))
+            for device, sensor, unit, t_ns, value in readings
+            if ((t_ns >= window.start_ns) & (t_ns <= window.end_ns)).any()
+        ),
+    )
+
+
+def _activity(device: str, sensor: str, unit: str, parts: Floats) -> Activity:
+    return Activity(device, sensor, unit, float(np.nanmean(parts)), float(np.nanmax(parts)), tuple(parts.tolist()))
+
+
+def window_of(kernels: Columns) -> Window:
+    """From the first kernel's start to the last one's end."""
+    start = kernels["start_ns"]
+    return Window(int(start.min()), int((start + kernels["duration_ns"]).max()))
+
+
+def kernels_by_tenant(kernels: Columns, window: Window, *, top: int = 10) -> tuple[TenantKernels, ...]:
+    """Every tenant with the kernels that take most of its time, the busiest tenant first."""
+    starts, ends, inside = _clipped(kernels, window)
+    names = np.asarray(kernels["name"]).astype(str)
+    tenants = np.asarray(kernels["tenant"]).astype(str)
+    found = []
+    for tenant in np.unique(tenants):
+        mine = inside & (tenants == tenant)
+        copies = np.char.startswith(names, COPY)
+        own, counts = np.unique(names[mine], return_inverse=True)
+        times = np.bincount(counts, weights=(ends - starts)[mine], minlength=len(own))
+        launches = np.bincount(counts, minlength=len(own))
+        order = np.argsort(-times, kind="stable")
+        total = float(times.sum()) or 1.0
+        found.append(
+            TenantKernels(
+                tenant=str(tenant),
+                launches=int(mine.sum()),
+                running_share=_length(merged(starts[mine & ~copies], ends[mine & ~copies])) / window.length_ns,
+                copying_share=_length(merged(starts[mine & copies], ends[mine & copies])) / window.length_ns,
+                top=tuple(
+                    Kernel(
+                        str(own[k]),
+                        int(launches[k]),
+                        float(times[k] / 1e6),
+                        float(times[k] / launches[k] / 1e3),
+                        float(times[k] / total),
+                    )
+                    for k in order[:top]
+                ),
+                others=max(0, len(own) - top),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.running_share))
+
+
+def overlaps(kernels: Columns, window: Window) -> tuple[Overlap, ...]:
+    """Every pair of tenants: time in which a kernel of each ran on the same device."""
+    running = _running(kernels, window)
+    tenants = sorted({tenant for tenant, _ in running})
+    found = []
+    for one, other in itertools.combinations(tenants, 2):
+        devices = {device for tenant, device in running if tenant in {one, other}}
+        nobody = (np.empty(0, np.int64), np.empty(0, np.int64))
+        pairs = [(running.get((one, d), nobody), running.get((other, d), nobody)) for d in sorted(devices)]
+        both = sum(_shared_ns(first, second) for first, second in pairs)
+        alone = [sum(_length(pair[side]) for pair in pairs) for side in (0, 1)]
+        # On several devices each contributes a window of its own.
+        length = window.length_ns * max(len(devices), 1)
+        found.append(Overlap(one, other, both / length, both / (alone[0] or 1), both / (alone[1] or 1)))
+    return tuple(found)
+
+
+def merged(starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
+    """The union of intervals, as intervals that neither touch nor overlap, in order."""
+    if not starts.size:
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    first = np.concatenate(([True], starts[1:] > ends[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return starts[first], ends[last]
+
+
+def binned(t_ns: Int64s, value: Floats, window: Window, bins: int) -> Floats:
+    """Means over equal parts of the window; NaN where a part has no reading."""
+    place = ((t_ns - window.start_ns) * bins) // max(window.length_ns, 1)
+    inside = (place >= 0) & (place < bins)
+    count = np.bincount(place[inside], minlength=bins)
+    total = np.bincount(place[inside], weights=value[inside], minlength=bins)
+    means: Floats = np.divide(total, count, out=np.full(bins, np.nan), where=count > 0)
+    return means
+
+
+def _running(kernels: Columns, window: Window) -> dict[tuple[str, str], tuple[Int64s, Int64s]]:
+    starts, ends, inside = _clipped(kernels, window)
+    inside &= ~np.char.startswith(np.asarray(kernels["name"]).astype(str), COPY)
+    tenants = np.asarray(kernels["tenant"]).astype(str)
+    devices = np.asarray(kernels["device"]).astype(str) if "device" in kernels else np.full(len(tenants), "")
+    return {
+        (str(tenant), str(device)): merged(starts[mine], ends[mine])
+        for tenant in np.unique(tenants)
+        for device in np.unique(devices)
+        if (mine := inside & (tenants == tenant) & (devices == device)).any()
+    }
+
+
+def _clipped(kernels: Columns, window: Window) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """Starts and ends cut to the window, and which kernels have a part in it."""
+    starts = np.asarray(kernels["start_ns"], np.int64)
+    ends = starts + np.asarray(kernels["duration_ns"], np.int64)
+    inside = (starts < window.end_ns) & (ends > window.start_ns)
+    return np.clip(starts, window.start_ns, window.end_ns), np.clip(ends, window.start_ns, window.end_ns), inside
+
+
+def _length(intervals: tuple[Int64s, Int64s]) -> int:
+    return int((intervals[1] - intervals[0]).sum())
+
+
+def _shared_ns(one: tuple[Int64s, Int64s], other: tuple[Int64s, Int64s]) -> int:
+    """Length of the intersection: both less their union."""
+    union = merged(np.concatenate((one[0], other[0])), np.concatenate((one[1], other[1])))
+    return _length(one) + _length(other) - _length(union)
