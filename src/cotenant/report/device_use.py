@@ -11,7 +11,7 @@ from rich.text import Text
 from cotenant.analyse.cells import Cell
 from cotenant.devices.nvidia import energy
 from cotenant.devices.nvidia.power_sensor import PowerSensor
-from cotenant.report.grouped import Grouped, Section
+from cotenant.report.grouped import Fitting, Grouped, Section
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING, figure, percent
 from cotenant.store.readings import Series, TrialReadings, readings
@@ -89,6 +89,8 @@ COLUMNS = (
     ("J/request", "energy_per_request_j", figure),
 )
 """Heading, quantity, and how it is written."""
+LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
+"""On a narrow page."""
 
 
 def device_use(con: "duckdb.DuckDBPyConnection", manifests: Manifests) -> tuple[DeviceUse, ...]:
@@ -106,21 +108,25 @@ def device_tables(uses: Sequence[DeviceUse]) -> tuple[RenderableType, ...]:
     columns = shown_columns(uses)
     if not columns:
         return ()
+    fewer = [column for column in columns if column[1] not in LEFT_OUT_FIRST]
+    return Fitting((_table(uses, columns), _table(uses, fewer))), Text(literal(sources_sentence(uses)), "dim")
+
+
+def _table(uses: Sequence[DeviceUse], columns: "Sequence[tuple[str, str, Any]]") -> Grouped:
     several = len({use.device for use in uses}) > 1
     sections: dict[str, list[tuple[Text, ...]]] = {}
     for use in uses:
-        where = f"{use.device}, {use.cell.settings}" if several else use.cell.settings
-        name = f"{use.cell.mix}, {use.cell.sharing}"
-        row = (Text(literal(name)), *(Text(value) for value in cells(use, columns)))
+        settings = "" if use.cell.settings == "{}" else use.cell.settings
+        where = ", ".join(part for part in (use.device if several else "", settings) if part)
+        row = (
+            Text(literal(f"{use.cell.mix}, {use.cell.sharing}")),
+            *(Text(value) for value in cells(use, columns)),
+        )
         sections.setdefault(where, []).append(row)
-    table = Grouped(
-        ("what the device did", *(label for label, _, _ in columns)),
-        [
-            Section(Text(literal("" if where in {"", "{}"} else where), "cyan"), tuple(rows))
-            for where, rows in sections.items()
-        ],
+    return Grouped(
+        ("the device under", *(label for label, _, _ in columns)),
+        [Section(Text(literal(where), "cyan"), tuple(rows)) for where, rows in sections.items()],
     )
-    return table, Text(literal(sources_sentence(uses)), "dim")
 
 
 def shown_columns(uses: Sequence[DeviceUse]) -> list[tuple[str, str, Any]]:

@@ -55,7 +55,7 @@ def readings(con: "duckdb.DuckDBPyConnection", sensors: Sequence[str]) -> tuple[
                 samples.device AS read_device, sensor, source, value, (t_ns - window_start_ns) / 1e9 AS t_s
             FROM samples JOIN trials USING (run, trial)
             WHERE block >= 0 AND verdict <> 'invalid' AND window_start_ns IS NOT NULL AND isfinite(value)
-                AND list_bool_or(list_transform($sensors, one -> sensor LIKE one))
+                AND EXISTS (SELECT 1 FROM (SELECT unnest($sensors) AS wanted) WHERE sensor LIKE wanted)
         )
         LEFT JOIN (
             SELECT run, trial, count(*) AS served FROM requests WHERE in_window AND coalesce(ok, false) GROUP BY ALL

@@ -1,0 +1,22 @@
+"""`cotenant selftest`: does cotenant measure right on this device?"""
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, plain, show, show_json
+
+
+@click.command("selftest", epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.")
+@click.argument("device", metavar="DEVICE", default="cpu")
+@as_json
+def command(*, device: str, as_json: bool) -> int:
+    """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
+    from cotenant.report.selftest import selftest_tables
+    from cotenant.verbs.selftest import selftest
+
+    found = selftest(device)
+    if as_json:
+        show_json({"schema_version": 1, "passed": found.passed, **plain(found)})
+    else:
+        show(*selftest_tables(found))
+    return Exit.OK if found.passed else Exit.NOT_READY

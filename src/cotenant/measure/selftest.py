@@ -1,0 +1,236 @@
+"""Tries timing, every way to share, sensors and controls of a device: for hardware that the authors have not had."""
+
+import json
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from cotenant import __version__
+from cotenant.devices.nvidia.sensor_faults import faults
+from cotenant.devices.protocol import Device
+from cotenant.errors import DeviceError
+from cotenant.load.spec import Load
+from cotenant.measure.live import LiveBench
+from cotenant.measure.locking import device_lock
+from cotenant.measure.own_use import OWN_CPU, RUNNER_CPU
+from cotenant.measure.properties import Known
+from cotenant.records import TrialRecords
+from cotenant.tenancy import Sharing, Tenant, Trial
+from cotenant.workloads.protocol import WorkloadSpec
+
+WINDOW_S = 1.0
+LEAD_S = 0.3
+WARM_S = (0.1, 2.0)
+WORKLOAD = "sgemm-mini"
+SHARES = {"mps": (60.0, 40.0), "mps-static": (50.0, 50.0), "green": (50.0, 50.0)}
+"""Ways to share that are also tried with shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """One thing that was tried."""
+
+    name: str
+    state: Literal["ok", "failed", "skipped"]
+    text: str
+    measured: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """All of it, for a person or a bug report."""
+
+    device: str
+    facts: dict[str, Any]
+    checks: tuple[SelfCheck, ...]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Nothing that could be tried failed."""
+        return all(check.state != "failed" for check in self.checks)
+
+
+def try_out(device: Device) -> SelfTest:
+    """Try everything that can be tried here.
+
+    Raises:
+        DeviceBusy: It is being measured.
+    """
+    begin = time.monotonic()
+    known = Known()
+    with device_lock(device.lock_keys(), run="selftest"):
+        bench = LiveBench(
+            device,
+            run="selftest",
+            properties=lambda tenant: known.properties(tenant.workload),
+            memory_of=lambda tenant: known.properties(tenant.workload).peak_memory_bytes or 0,
+            warm_s=WARM_S,
+        )
+        try:
+            checks = tuple(_checks(device, bench))
+        finally:
+            bench.kill()
+    return SelfTest(device.name, _facts(device), checks, time.monotonic() - begin)
+
+
+def _checks(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+    alone = bench.carry_out(_trial(0, "alone", (), 1), session=0, rates={})
+    yield _timing(alone)
+    yield _memory(alone)
+    yield from _sensors(alone)
+    yield from _sharing(device, bench)
+    yield from _controls(device, bench)
+
+
+def _timing(records: TrialRecords) -> SelfCheck:
+    """Two clocks beside each other: the device can't have worked longer than the request took."""
+    why = [reason for reason in records.trial["reasons"] if "did not serve" in reason or "could not be built" in reason]
+    if not records.requests or why:
+        return SelfCheck("timing", "failed", "; ".join(why) or "no request was served")
+    ok = records.requests["ok"] & (records.requests["device_ns"] >= 0)
+    wall = (records.requests["done_ns"] - records.requests["started_ns"])[ok]
+    device = records.requests["device_ns"][ok]
+    if not wall.size:
+        return SelfCheck("timing", "failed", f"no request succeeded: {records.tenants[0].get('error')}")
+    share = float(np.median(device / np.maximum(wall, 1)))
+    measured = {
+        "requests": int(wall.size),
+        "wall_ms_p50": round(float(np.median(wall)) / 1e6, 4),
+        "device_ms_p50": round(float(np.median(device)) / 1e6, 4),
+        "clock": _observed(records).get("device_clock"),
+    }
+    text = (
+        f"{wall.size} requests of {measured['wall_ms_p50']:g} ms, {measured['device_ms_p50']:g} ms of it on the device "
+        f"(by {measured['clock']})"
+    )
+    several = _observed(records).get("threads") or 1  # CPU time adds up over threads
+    if share > 1.05 * several or share < 0.05:
+        return SelfCheck("timing", "failed", f"{text}: the clocks don't agree", measured)
+    return SelfCheck("timing", "ok", text, measured)
+
+
+def _memory(records: TrialRecords) -> SelfCheck:
+    peak = records.tenants[0].get("peak_memory_bytes")
+    if not peak:
+        return SelfCheck("memory", "failed", "the tenant's peak memory reads nothing")
+    return SelfCheck("memory", "ok", f"peak of the tenant {peak / 2**20:.0f} MiB", {"peak_bytes": int(peak)})
+
+
+def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
+    """Does each sensor give values, and do those that should move?"""
+    if not records.samples:
+        yield SelfCheck("sensors", "skipped", "this device has none")
+        return
+    names, series = records.samples["sensor"], {}
+    for name in dict.fromkeys(map(str, names)):
+        mine = names == name
+        t, values = records.samples["t_ns"][mine] / 1e9, records.samples["value"][mine]
+        series[name] = (t, values)
+        if name in {OWN_CPU, RUNNER_CPU}:
+            continue
+        changes = int(np.count_nonzero(np.diff(values)))
+        spread = f"{values.min():.4g} to {values.max():.4g} {records.samples['unit'][mine][0]}"
+        text = f"{values.size} readings, {changes} changes, {spread}, from {records.samples['source'][mine][0]}"
+        span = {"low": float(values.min()), "high": float(values.max())}
+        yield SelfCheck(f"sensor {name}", "ok", text, {"readings": int(values.size), "changes": changes, **span})
+    lies = faults(series)
+    if lies:
+        yield SelfCheck("sensors agree", "failed", "; ".join(lies))
+    elif "power_w" in series:
+        yield SelfCheck("sensors agree", "ok", "power, energy, clock and temperature don't contradict each other")
+
+
+def _sharing(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+    """Two tenants under each way to share: it counts as working only if it is proven."""
+    number = 1
+    for mode in device.sharings():
+        if not mode.available:
+            yield SelfCheck(f"sharing {mode.mode}", "skipped", f"it needs {mode.missing}")
+            continue
+        for shares in ((), SHARES.get(mode.mode, ())) if SHARES.get(mode.mode) else ((),):
+            trial = _trial(number, mode.mode, shares, 2)
+            number += 1
+            records = bench.carry_out(trial, session=0, rates={})
+            yield _proven(trial, records)
+
+
+def _proven(trial: Trial, records: TrialRecords) -> SelfCheck:
+    bad = {"sharing_verified", "tenants_alive", "requests_succeed"} & set(records.trial["failed_checks"])
+    served = {str(row["tenant"]): _served(records, str(row["tenant"])) for row in records.tenants}
+    if bad:
+        return SelfCheck(f"sharing {trial.sharing}", "failed", "; ".join(records.trial["reasons"]), {"served": served})
+    told = ", ".join(f"{name} {count}" for name, count in served.items())
+    return SelfCheck(f"sharing {trial.sharing}", "ok", f"proven; requests served: {told}", {"served": served})
+
+
+def _served(records: TrialRecords, tenant: str) -> int:
+    if not records.requests:
+        return 0
+    return int(((records.requests["tenant"] == tenant) & records.requests["in_window"]).sum())
+
+
+def _controls(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+    """Set, watch under load, put back."""
+    wanted: list[dict[str, Any]] = [{"sm_clock_mhz": "70%"}, {"power_limit_w": "80%"}]
+    if device.name.startswith("cpu"):
+        wanted = [{"governor": "performance"}]
+    absolute = getattr(device, "absolute", None)
+    for number, settings in enumerate(wanted):
+        name = f"control {next(iter(settings))}"
+        try:
+            settings = dict(absolute(settings)) if absolute else settings  # noqa: PLW2901 - the same, in numbers
+            trial = _trial(1000 + number, "alone", (), 1, settings)
+            records = bench.carry_out(trial, session=0, rates={})
+        except DeviceError as error:
+            yield SelfCheck(name, "skipped", f"{error.message}")
+            continue
+        broken = [] if "controls_applied" not in records.trial["failed_checks"] else records.trial["reasons"]
+        value = next(iter(settings.values()))
+        if broken:
+            yield SelfCheck(name, "failed", f"{value}: {'; '.join(broken)}", {"set": value})
+        else:
+            yield SelfCheck(name, "ok", f"set to {value}, held under load, put back", {"set": value})
+
+
+def _trial(
+    number: int, mode: str, shares: Sequence[float], tenants: int, settings: dict[str, Any] | None = None
+) -> Trial:
+    return Trial(
+        number=number,
+        block=0,
+        order=0,
+        mix="selftest",
+        tenants=tuple(_tenant(name) for name in ("a", "b")[:tenants]),
+        sharing=Sharing(mode=mode, shares=tuple(shares)),
+        settings=settings or {},
+        load="closed(1)",
+        window_s=WINDOW_S,
+        lead_s=LEAD_S,
+        seed=1,
+    )
+
+
+def _tenant(name: str) -> Tenant:
+    return Tenant(name=name, of=name, workload=WorkloadSpec(name=WORKLOAD), load=Load(kind="closed"), threads=1)
+
+
+def _observed(records: TrialRecords) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(records.tenants[0].get("observed") or "{}")
+    return found
+
+
+def _facts(device: Device) -> dict[str, Any]:
+    """What a bug report needs to say of the machine."""
+    described = device.describe()
+    wanted = ("model", "driver", "cuda", "architecture", "torch", "torch_side", "uuid", "sources")
+    return {
+        "cotenant": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        **{key: described[key] for key in wanted if described.get(key) is not None},
+    }
