@@ -22,6 +22,8 @@ _VERBS = {
     "db_report": "db:db_report",
     "db_trend": "db:db_trend",
     "doctor": "doctor:doctor",
+    "doctor_fix": "doctor:doctor_fix",
+    "doctor_restore": "doctor:doctor_restore",
     "dry_run": "run:dry_run",
     "export": "export:export",
     "explain": "explain:explain",
@@ -34,7 +36,9 @@ _VERBS = {
     "save_baseline": "compare:save_baseline",
     "schema": "schema:schema",
     "search_models": "search:search",  # `cotenant.search` is the package of that name
+    "selftest": "selftest:selftest",
     "show": "show:show",
+    "show_device": "show:show_device",
     "sql": "sql:sql",
     "validate": "validate:validate",
     "view_runs": "view:view",  # `cotenant.view` is the package of that name

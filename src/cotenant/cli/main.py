@@ -30,6 +30,7 @@ VERBS = (
     "workloads",
     "search",
     "validate",
+    "selftest",
     "sql",
     "export",
     "schema",
