@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cotenant.database.add import Added
     from cotenant.verbs.db import Anomalies, Contents, GpuStory
 
+GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 SLOWEST = 12
 """Lines of a table of GPUs unless all are asked for."""
 
@@ -59,7 +60,12 @@ def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[Re
     for one in found:
         title = Text(literal(one.work), "bold underline")
         parts += [title + Text(" SIMULATED", "bold magenta") if one.simulated else title]
-        parts += [sentence_list(headline(one)), *_levels(one), _gpus(one, every=every)]
+        parts.append(sentence_list(headline(one)))
+        if levels := level_rows(one):
+            parts.append(listing(("variance by", "groups", "alone", "chance", "added", "mixed model"), levels))
+        parts += [Text(literal(note), "dim") for note in one.decomposition.notes]
+        rows = gpu_rows(one)
+        parts.append(listing(GPU_COLUMNS, rows if every else rows[:SLOWEST]))
     return tuple(parts)
 
 
@@ -115,7 +121,8 @@ def anomaly_parts(found: "Anomalies") -> tuple[RenderableType, ...]:
     return (sentence_list(found.sentences() or [nothing]),)
 
 
-def _levels(one: Variability) -> list[RenderableType]:
+def level_rows(one: Variability) -> list[tuple[str, int, str, str, str, str]]:
+    """Level, groups, and its share alone, by chance, added to those before, and in the mixed model."""
     if not one.decomposition.levels:
         return []
     mixed = {part.level: part.share for part in one.decomposition.components}
@@ -132,28 +139,25 @@ def _levels(one: Variability) -> list[RenderableType]:
         for level in one.decomposition.levels
     ]
     rest = percent(mixed["residual"]) if "residual" in mixed else NOTHING
-    rows.append(("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), rest))
-    notes: list[RenderableType] = [Text(literal(note), "dim") for note in one.decomposition.notes]
-    return [listing(("variance by", "groups", "alone", "chance", "added", "mixed model"), rows), *notes]
+    return [*rows, ("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), rest)]
 
 
-def _gpus(one: Variability, *, every: bool) -> RenderableType:
-    ordered = sorted(one.profiles, key=lambda profile: -profile.time_ms)
+def gpu_rows(one: Variability) -> list[tuple[str, ...]]:
+    """A line for each GPU, the slowest first."""
     causes = {slow.gpu: slow.cause for slow in one.slow}
     short = short_names([profile.gpu for profile in one.profiles])
-    rows = [
+    return [
         (
             short[profile.gpu],
             "/".join(part for part in (profile.cabinet, profile.node) if part),
-            profile.runs,
+            f"{profile.runs}",
             figure(profile.time_ms, 4),
             f"{profile.relative_time:.3f}",
             *_sensors(profile.clock_mhz, profile.temperature_c, profile.power_w),
             causes.get(profile.gpu, ""),
         )
-        for profile in (ordered if every else ordered[:SLOWEST])
+        for profile in sorted(one.profiles, key=lambda profile: -profile.time_ms)
     ]
-    return listing(("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows)
 
 
 def _sensors(*values: float | None) -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def _levels(rows: Readings, notes: list[str]) -> dict[str, Ints]:
     """Group numbers from 0 of every level that varies, from the outside in; a node is one of its cabinet."""
     cabinet, node = (rows.places[name][rows.gpu] for name in ("cabinet", "node"))
     for name, codes in (("cabinet", cabinet), ("node", node)):
-        if missing := int((codes == UNKNOWN).sum()):
+        if 0 < (missing := int((codes == UNKNOWN).sum())) < len(rows):
             notes.append(f"the {name} of {missing:,} of {len(rows):,} runs is unknown; they count as one {name}")
     found = {
         "cabinet": _numbered(cabinet),
@@ -147,6 +147,8 @@ def _jobs(rows: Readings, node: Codes, notes: list[str]) -> Ints:
     if int(jobs.max()) + 1 < 0.9 * len(rows) or not timed.all():
         return jobs
     together = _numbered(node, rows.at_s.astype(np.int64))
+    if 2 * (int(together.max()) + 1) > len(rows):
+        return jobs
     notes.append("every run has a job number of its own: runs that began on one node in the same second are one job")
     return together
 

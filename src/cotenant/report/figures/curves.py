@@ -62,7 +62,7 @@ class CurveCollector:
     def watch(self, observations: Iterable[TenantObservation]) -> Iterator[TenantObservation]:
         """Hand every observation on; those of one tenant of one cell come one after another."""
         for seen in observations:
-            key = Cell.of(seen), seen.tenant, seen.of
+            key = Cell.of(seen), seen.role, seen.of
             if key != self._key:
                 self._close()
                 self._key = key

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from cotenant.report.figures.clocks import clock_figures, timeline_figures
 from cotenant.report.figures.figure import Absent, Figure
 from cotenant.report.figures.latency import latency_figure
 from cotenant.report.figures.load_curves import load_figure
@@ -12,7 +13,9 @@ from cotenant.report.figures.roofline import roofline_figure
 from cotenant.report.figures.sensors import sensors_figure
 from cotenant.report.figures.slowdown import slowdown_figure
 from cotenant.report.figures.stages import stages_figure
+from cotenant.report.figures.variability import fleet_figures
 from cotenant.report.figures.work import fairness_figure, stp_figure, throughput_figure
+from cotenant.report.variability_material import FleetMaterial
 
 MOST_LINES_TOGETHER = 60
 
@@ -43,7 +46,14 @@ def figures(material: Material) -> dict[str, Drawn]:
     found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
     found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])
     order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
-    return {kind: found[kind] for kind in order}
+    fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
+    return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
+
+
+def every_fleet_figure(fleet: FleetMaterial) -> list[Figure | Absent]:
+    """Figures about the members of a group, kind by kind; an absence is left out, since others say more."""
+    drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
+    return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
 
 
 def _told(drawn: Drawn) -> Drawn:

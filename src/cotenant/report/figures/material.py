@@ -14,6 +14,7 @@ from cotenant.report.figures.curves import Curve, CurveCollector
 from cotenant.report.figures.names import Names, letters
 from cotenant.report.figures.peaks import roofline_of
 from cotenant.report.figures.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
+from cotenant.report.variability_material import FleetMaterial, gather_runs
 from cotenant.store import views
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations
@@ -51,6 +52,8 @@ class Material:
     stages: tuple[StageTime, ...]
     samples: tuple[SamplePoint, ...]
     device_use: tuple[DeviceUse, ...]
+    fleet: FleetMaterial | None = None
+    """How the members of a group differ; None: no run has several."""
 
     @property
     def simulated(self) -> bool:
@@ -77,6 +80,7 @@ def gather(paths: Sequence[Path]) -> Material:
             tenants, timelines = records.tenants(), records.timelines()
             stages, samples = records.stages(), records.samples()
             used = device_use(con, [folder.manifest for folder in folders.values()])
+            (members,) = con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
     finally:
         con.close()
     asked = asked_interval([folder.manifest for folder in folders.values()])
@@ -96,4 +100,5 @@ def gather(paths: Sequence[Path]) -> Material:
         stages=stages,
         samples=samples,
         device_use=used,
+        fleet=gather_runs(paths) if members > 1 else None,
     )

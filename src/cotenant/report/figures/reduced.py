@@ -124,11 +124,11 @@ class Reduced:
         )
 
     def tenants(self) -> dict[tuple[Cell, str], TenantFacts]:
-        """Rates and sizes of every tenant of every cell."""
+        """Rates and sizes of every tenant of every cell, by its role: the same on every member of a group."""
         rows = self._con.execute(
             """
-            SELECT cell, tenant, avg(rate_rps), any_value(flops_per_request), any_value(bytes_per_request),
-                any_value(dtype)
+            SELECT cell, CASE WHEN member IS NULL THEN tenant ELSE regexp_replace(tenant, '@[^@]*$', '') END AS role,
+                avg(rate_rps), any_value(flops_per_request), any_value(bytes_per_request), any_value(dtype)
             FROM tenants JOIN numbered USING (run, trial) GROUP BY ALL
             """
         ).fetchall()

@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.analyse.cells import Cell
+from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
 from cotenant.measure.checks import CHECKS
 from cotenant.report.device_use import cells, shown_columns, sources_sentence
 from cotenant.report.figures.every import Drawn
@@ -66,8 +67,11 @@ def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
         understanding_timeline=TIMELINE,
         mixes=_mixes(material),
         sections=[
-            (anchor, title, [one for kind in kinds for one in drawn[kind]])
-            for anchor, (title, kinds) in SECTIONS.items()
+            *(
+                (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
+                for anchor, (title, kinds) in SECTIONS.items()
+            ),
+            *_members(material, drawn),
         ],
         figure_type=Figure,
         device_columns=[label for label, _, _ in shown_columns(material.device_use)],
@@ -78,6 +82,15 @@ def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
         most_trials=MOST_TRIALS_LISTED,
         runs=[_run(run) for run in material.runs],
     )
+
+
+def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, str, Drawn, Sequence[str]]]:
+    """How the members of a group differ, where a run has several."""
+    if material.fleet is None:
+        return []
+    sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
+    sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
+    return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
 
 
 def _title(material: Material) -> str:

@@ -1,0 +1,64 @@
+"""A database of many GPUs as one HTML text."""
+
+from cotenant import __version__
+from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
+from cotenant.report.figures.clocks import clock_figures, timeline_figures
+from cotenant.report.figures.figure import Absent, Figure
+from cotenant.report.figures.variability import fleet_figures
+from cotenant.report.html.assets import environment, markup, policy, resource, scripts
+from cotenant.report.html.embedding import columnar, embedded_json
+from cotenant.report.variability import gpu_rows, level_rows
+from cotenant.report.variability_material import FleetMaterial
+
+MOST_GPUS_LISTED = 200
+SECTIONS = {
+    "boxes": "Every GPU",
+    "scatter": "What goes with it",
+    "places": "Where",
+    "straggler": "What it costs",
+    "trend": "Over time",
+}
+
+
+def page(material: FleetMaterial) -> str:
+    """One HTML text that needs no network and no other file."""
+    drawn = fleet_figures(material)
+    sections: list[tuple[str, str, list[Figure | Absent]]] = [
+        (kind, heading, _told(drawn[kind])) for kind, heading in SECTIONS.items() if drawn[kind]
+    ]
+    if curves := clock_figures(material.curves):
+        sections.append(("clock", "Clocks", [*curves]))
+    if timelines := timeline_figures(material.timelines):
+        sections.append(("timelines", "Sensors", [*timelines]))
+    figures = [one for _, _, many in sections for one in many if isinstance(one, Figure)]
+    several = len(material.works) > 1
+    told = [
+        f"{one.work.name}: {sentence}" if several else sentence
+        for one in material.works
+        for sentence in anomalies(one.found)
+    ]
+    texts = scripts()
+    data = {"figures": {one.name: {"spec": one.spec, "margin": one.margin} | columnar(one.rows) for one in figures}}
+    return (
+        environment()
+        .get_template("variability.html.j2")
+        .render(
+            version=__version__,
+            policy=policy(texts),
+            style=markup(resource("templates", "report.css")),
+            scripts=[markup(text) for text in texts],
+            data=markup(embedded_json(data)),
+            material=material,
+            headlines=[(one.work.name, headline(one.found)) for one in material.works],
+            anomalies=told + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
+            sections=sections,
+            tables=[
+                (one.work.name, level_rows(one.found), gpu_rows(one.found)[:MOST_GPUS_LISTED]) for one in material.works
+            ],
+        )
+    )
+
+
+def _told(drawn: list[Figure | Absent]) -> list[Figure | Absent]:
+    """What could be drawn, or else one reason for nothing."""
+    return [one for one in drawn if isinstance(one, Figure)] or drawn[:1]
