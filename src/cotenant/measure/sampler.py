@@ -48,7 +48,7 @@ class Sampler:
 
     def __init__(self, device: str, probes: Sequence[Probe]) -> None:
         self._device = device
-        self._probes = [(probe, max(FASTEST_S, min(s.period_s for s in probe.sensors))) for probe in probes]
+        self._probes = [(probe, _on_the_grid(min(s.period_s for s in probe.sensors))) for probe in probes]
         self._rows: list[tuple[int, int, Sequence[float]]] = []
         self._lost: list[str] = []
         self._lost_probes: list[Probe] = []
@@ -100,7 +100,9 @@ class Sampler:
             for index, (probe, period_s) in enumerate(self._probes):
                 if index in gone or (now < due[index] and not last):
                     continue
-                due[index] = now + period_s
+                due[index] = (
+                    int(now / period_s + 1e-6) + 1
+                ) * period_s  # all wake together: waking costs more than reading
                 try:
                     self._rows.append((time.monotonic_ns(), index, probe.read()))
                 except (OSError, ValueError) as error:  # the file is gone, or holds something else than a number
@@ -112,3 +114,8 @@ class Sampler:
                 return
             next_due = min((due[i] for i in range(len(due)) if i not in gone), default=now + 1)
             self._stop.wait(max(next_due - time.monotonic(), 0.001))
+
+
+def _on_the_grid(period_s: float) -> float:
+    """The whole multiple of the fastest period that is nearest."""
+    return max(1, round(period_s / FASTEST_S)) * FASTEST_S
