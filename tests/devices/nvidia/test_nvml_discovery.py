@@ -16,7 +16,7 @@ from cotenant.devices.nvidia import nvml, sensors
 from cotenant.errors import CotenantError
 try:
     for gpu in nvml.gpus():
-        names = [info.name for probe in sensors.probes(gpu, measure_period=False) for info in probe.sensors]
+        names = [info.name for probe in sensors.probes(gpu) for info in probe.sensors]
         print(gpu.name, *names)
 except CotenantError as error:
     print(error.message, "|", error.hint)

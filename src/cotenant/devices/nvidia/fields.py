@@ -1,5 +1,6 @@
 """Field values: many quantities of a GPU in one call of the driver."""
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,28 +19,33 @@ THROTTLED = (
 )
 """Nanoseconds since the driver was loaded in which the clock was held back, by reason."""
 
-_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+_VALUE = struct.Struct("=IIqqII8s")
+"""Field, scope, timestamp, latency, type, return code, value: as nvmlFieldValue_t lies in memory."""
+_OF_TYPE = tuple(struct.Struct(code) for code in ("=d", "=I4x", "=Q", "=Q", "=q", "=i4x", "=H6x"))
 
 
 class Fields:
-    """Some field values of one GPU."""
+    """Some field values of one GPU, asked for many times a second: the question is made once."""
 
     def __init__(self, gpu: GpuFacts, ids: Sequence[int]) -> None:
-        self._device, self._ids = handle(gpu), list(ids)
-        self._get = library.function("nvmlDeviceGetFieldValues")
+        self._device, self._n = handle(gpu), len(ids)
+        self._get, self._error = library.raw_function("nvmlDeviceGetFieldValues"), library.nvml_error()
+        self._values: Any = (library.binding("c_nvmlFieldValue_t") * len(ids))()
+        for place, number in enumerate(ids):
+            self._values[place].fieldId = number
 
     def read(self) -> list[float]:
         """The values; NaN where the GPU has none. Raises the bindings' error."""
-        return [_number(answer) for answer in self._get(self._device, self._ids)]
+        code = self._get(self._device, self._n, self._values)
+        if code:
+            raise self._error(code)
+        return [
+            float(_OF_TYPE[kind].unpack(value)[0]) if failed == 0 else float("nan")
+            for _, _, _, _, kind, failed, value in _VALUE.iter_unpack(self._values)
+        ]
 
 
 def supported(gpu: GpuFacts, ids: Sequence[int]) -> frozenset[int]:
     """Those of the field values that this GPU and driver have."""
     answers = library.ask("nvmlDeviceGetFieldValues", handle(gpu), list(ids), of=gpu.label)
     return frozenset() if answers is None else frozenset(a.fieldId for a in answers if a.nvmlReturn == 0)
-
-
-def _number(answer: Any) -> float:
-    if answer.nvmlReturn != 0:
-        return float("nan")
-    return float(getattr(answer.value, _OF_TYPE[answer.valueType]))

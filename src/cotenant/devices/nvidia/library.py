@@ -132,6 +132,12 @@ def function(name: str) -> Callable[..., Any]:
     return found
 
 
+def raw_function(name: str) -> Callable[..., int]:
+    """The library's own function, without the bindings around it; gives NVML's code."""
+    found: Callable[..., int] = getattr(_library.bindings().nvmlLib, name)
+    return found
+
+
 def nvml_error() -> type[Exception]:
     """What the bare functions raise; its ``value`` is NVML's code."""
     error: type[Exception] = _library.bindings().NVMLError

@@ -174,8 +174,8 @@ def _worth(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> PowerSensor
     seen = library.remembered()
     key = (gpu.uuid, counter)
     if measure_period and key not in seen:  # once per process is enough
-        together = fields.Fields(gpu, [fields.POWER_INSTANT])
-        read = together.read if instant else _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)
+        usage = _scaled(gpu, "nvmlDeviceGetPowerUsage", 1e-3)
+        read = fields.Fields(gpu, [fields.POWER_INSTANT]).read if instant else usage
         seen[key] = _watched(gpu, read)
     return replace(published, measured_update_s=seen.get(key))
 
@@ -192,10 +192,9 @@ def _watched(gpu: GpuFacts, read: Callable[[], Sequence[float]]) -> float | None
 def _clocks(gpu: GpuFacts) -> Probe | None:
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
-    for name, kind in (("sm_clock_mhz", _SM), ("mem_clock_mhz", _MEMORY)):
-        if _answers(gpu, "nvmlDeviceGetClockInfo", kind):
-            infos.append(SensorInfo(name, "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
-            readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, kind)))
+    if _answers(gpu, "nvmlDeviceGetClockInfo", _SM):
+        infos.append(SensorInfo("sm_clock_mhz", "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
+        readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, _SM)))
     if (reasons := reasons_function(gpu)) is not None:
         quality = "bits of why the clock is what it is, at the reading; what comes and goes between is missed"
         infos.append(SensorInfo("event_reasons", "bits", "NVML event reasons", CLOCK_PERIOD_S, quality))
@@ -209,6 +208,9 @@ def _slow(gpu: GpuFacts, found: Survey) -> Probe | None:
     if _answers(gpu, "nvmlDeviceGetTemperature", 0):
         infos.append(SensorInfo("temperature_c", "°C", SOURCE, SLOW_PERIOD_S, "whole degrees, of the die"))
         readers.append((1, _scaled(gpu, "nvmlDeviceGetTemperature", 1.0, 0)))
+    if _answers(gpu, "nvmlDeviceGetClockInfo", _MEMORY):
+        infos.append(SensorInfo("mem_clock_mhz", "MHz", SOURCE, SLOW_PERIOD_S, "clock at the reading"))
+        readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, _MEMORY)))
     throttled = [number for number in fields.THROTTLED if number in found.fields]
     if throttled:
         infos += [
