@@ -17,16 +17,18 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     """Settings, tables, failed checks and sentences, on stdout."""
     from cotenant.analyse.sentences import closing_sentences
     from cotenant.report.device_use import device_tables
+    from cotenant.report.dvfs import dvfs_parts
     from cotenant.report.heading import heading
     from cotenant.report.tables import sentence_list, summary_tables
     from cotenant.store.folder import RunFolder
     from cotenant.study.asked import asked_interval
-    from cotenant.verbs.show import show_device
+    from cotenant.verbs.show import show_device, show_sweeps
 
     manifests = [RunFolder.open(run).manifest for run in runs]
     used = device_tables(show_device(runs))
     sentences = closing_sentences(summary, asked_interval(manifests))
-    show(heading(manifests, summary), *summary_tables(summary), *used, sentence_list(sentences))
+    swept = dvfs_parts(show_sweeps(runs))
+    show(heading(manifests, summary), *summary_tables(summary), *used, *swept, sentence_list(sentences))
 
 
 def show_next(folder: Path) -> None:

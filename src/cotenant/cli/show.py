@@ -13,10 +13,10 @@ from cotenant.cli.result import show_result
 @as_json
 def command(*, runs: tuple[Path, ...], as_json: bool) -> None:
     """Show the result of one run folder or several together."""
-    from cotenant.verbs.show import show, show_device
+    from cotenant.verbs.show import show, show_device, show_sweeps
 
     summary = show(runs)
     if as_json:
-        show_json({**plain(summary), "device_use": show_device(runs)})
+        show_json({**plain(summary), "device_use": show_device(runs), "sweeps": show_sweeps(runs)})
     else:
         show_result(summary, runs)

@@ -89,6 +89,8 @@ COLUMNS = (
     ("J/request", "energy_per_request_j", figure),
 )
 """Heading, quantity, and how it is written."""
+MOST_DEVICES = 8
+"""More members than these are told together."""
 LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
 """On a narrow page."""
 
@@ -100,7 +102,21 @@ def device_use(con: "duckdb.DuckDBPyConnection", manifests: Manifests) -> tuple[
     for trial in readings(con, SENSORS):
         if any(name in trial.series for name in TELLING):
             groups.setdefault((trial.cell, trial.device), []).append(trial)
+    groups = _pooled(groups)
     return tuple(_of(cell, device, trials, sensors.get(cell.run)) for (cell, device), trials in sorted(groups.items()))
+
+
+def _pooled(groups: dict[tuple[Cell, str], list[TrialReadings]]) -> dict[tuple[Cell, str], list[TrialReadings]]:
+    """One row for all members of a large group: nobody reads hundreds."""
+    members: dict[Cell, list[str]] = {}
+    for cell, device in groups:
+        members.setdefault(cell, []).append(device)
+    pooled: dict[tuple[Cell, str], list[TrialReadings]] = {}
+    for (cell, device), trials in groups.items():
+        count = len(members[cell])
+        named = device if count <= MOST_DEVICES else f"mean of {count} members"
+        pooled.setdefault((cell, named), []).extend(trials)
+    return pooled
 
 
 def device_tables(uses: Sequence[DeviceUse]) -> tuple[RenderableType, ...]:

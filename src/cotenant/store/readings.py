@@ -34,7 +34,7 @@ class TrialReadings:
     """The one that was read: a member, where the trial's device is a group."""
     window_s: float
     served: int
-    """Requests of all tenants in the window."""
+    """Requests in the window of all tenants that were on it."""
     series: Mapping[str, Series]
 
 
@@ -58,8 +58,11 @@ def readings(con: "duckdb.DuckDBPyConnection", sensors: Sequence[str]) -> tuple[
                 AND EXISTS (SELECT 1 FROM (SELECT unnest($sensors) AS wanted) WHERE sensor LIKE wanted)
         )
         LEFT JOIN (
-            SELECT run, trial, count(*) AS served FROM requests WHERE in_window AND coalesce(ok, false) GROUP BY ALL
-        ) USING (run, trial)
+            SELECT run, trial, coalesce(member, '') AS member, count(*) AS served
+            FROM requests JOIN (SELECT run, trial, tenant, member FROM tenants) USING (run, trial, tenant)
+            WHERE in_window AND coalesce(ok, false) GROUP BY ALL
+        ) AS counted USING (run, trial)
+        WHERE counted.member IS NULL OR counted.member IN ('', read_device)
         GROUP BY ALL ORDER BY ALL
         """,
         {"sensors": list(sensors)},

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cotenant.analyse.dvfs import Sweep
     from cotenant.analyse.summary import Summary
     from cotenant.report.device_use import DeviceUse
 
@@ -34,5 +35,22 @@ def show_device(runs: Sequence[Path]) -> "tuple[DeviceUse, ...]":
     con = views.connect(runs)
     try:
         return device_use(con, [RunFolder.open(run).manifest for run in runs])
+    finally:
+        con.close()
+
+
+def show_sweeps(runs: Sequence[Path]) -> "tuple[Sweep, ...]":
+    """Time, power and energy by clock or power limit, where a study swept them; empty where none did.
+
+    Raises:
+        RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
+    """
+    from cotenant.analyse.dvfs import sweeps
+    from cotenant.store import views
+    from cotenant.store.clock_readings import clock_readings, swept
+
+    con = views.connect(runs)
+    try:
+        return sweeps(clock_readings(con)) if swept(con) else ()
     finally:
         con.close()

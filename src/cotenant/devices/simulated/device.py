@@ -142,13 +142,14 @@ class SimulatedGpu:
         return Controls(limits, fusion, _number(settings, "host_us"))
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same with `80%` of the highest clock or of the power limit as a number: whole steps and whole watts."""
+        """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
         clocks, limit_w = self.gpu.clocks_mhz, self.gpu.power.limit_w
         values = dict(settings)
         if (share := _share_of_most(settings, "clock_mhz")) is not None:
-            values["clock_mhz"] = clocks.boost - round((1 - share) * clocks.boost / clocks.step) * clocks.step
+            mhz = clocks.boost - round((1 - share) * clocks.boost / clocks.step) * clocks.step
+            values["clock_mhz"] = max(mhz, clocks.min)
         if (share := _share_of_most(settings, "power_w")) is not None:
-            values["power_w"] = float(round(share * limit_w))
+            values["power_w"] = max(float(round(share * limit_w)), self.gpu.power.min_limit_w)
         return values
 
     def free_memory_bytes(self) -> int:

@@ -1,0 +1,186 @@
+"""What a sweep over clocks or power limits found: time, power and energy at each, and where energy is least."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from cotenant.analyse.variability.frequency import (
+    FEWEST_CLOCKS,
+    FEWEST_CLOCKS_FOR_A_KNEE,
+    PowerByClock,
+    TimeByClock,
+    fit_power,
+    fit_time,
+)
+
+Control = Literal["clock_mhz", "power_w"]
+FEWEST = 3
+"""Values of a control that make a sweep."""
+WORTH_SAYING = 0.01
+"""Less energy saved than this is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One job alone on one device in one trial."""
+
+    run: str
+    job: str
+    device: str
+    clock_set_mhz: float | None
+    limit_set_w: float | None
+    clock_mhz: float
+    """As seen, which a limit may have pulled below what was set."""
+    power_w: float
+    time_ms: float
+    """Mean time per request."""
+
+    @property
+    def energy_j(self) -> float:
+        """Per request."""
+        return self.power_w * self.time_ms / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """All readings at one value of the control: means."""
+
+    value: float | None
+    """None: the control was left alone."""
+    clock_mhz: float
+    power_w: float
+    time_ms: float
+    energy_j: float
+    readings: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One job over the values of one control."""
+
+    run: str
+    job: str
+    control: Control
+    devices: int
+    steps: tuple[Step, ...]
+    """From the control left alone (if measured) down to the lowest value."""
+    power: PowerByClock | None
+    time: TimeByClock | None
+
+    @property
+    def best(self) -> Step:
+        """The one that needs the least energy per request."""
+        return min(self.steps, key=lambda step: step.energy_j)
+
+    @property
+    def energy_saved(self) -> float:
+        """By the best, as a share of what the first step needs."""
+        return 1 - self.best.energy_j / self.steps[0].energy_j
+
+    @property
+    def time_lost(self) -> float:
+        """By the best, as a share of what the first step takes."""
+        return self.best.time_ms / self.steps[0].time_ms - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "run": self.run,
+            "job": self.job,
+            "control": self.control,
+            "devices": self.devices,
+            "steps": [step.to_json() for step in self.steps],
+            "best": self.best.to_json(),
+            "energy_saved": self.energy_saved,
+            "time_lost": self.time_lost,
+            "knee_mhz": self.power.knee_mhz if self.power else None,
+            "power_model": self.power.to_json() if self.power else None,
+            "time_model": self.time.to_json() if self.time else None,
+        }
+
+
+def sweeps(readings: Iterable[Reading]) -> tuple[Sweep, ...]:
+    """Every job and control of which at least three values were measured; nothing else was set meanwhile."""
+    found: dict[tuple[str, str, Control], list[Reading]] = {}
+    free: dict[tuple[str, str], list[Reading]] = {}
+    for one in readings:
+        if one.clock_set_mhz is None and one.limit_set_w is None:
+            free.setdefault((one.run, one.job), []).append(one)
+        elif one.limit_set_w is None:
+            found.setdefault((one.run, one.job, "clock_mhz"), []).append(one)
+        elif one.clock_set_mhz is None:
+            found.setdefault((one.run, one.job, "power_w"), []).append(one)
+    return tuple(
+        _sweep(key, mine, free.get(key[:2], []))
+        for key, mine in sorted(found.items())
+        if len({_value(one, key[2]) for one in mine}) >= FEWEST
+    )
+
+
+def sentence(sweep: Sweep) -> str:
+    """What to take away."""
+    best, first = sweep.best, sweep.steps[0]
+    against = "no limit" if first.value is None else _named(sweep.control, first.value)
+    if best is first or sweep.energy_saved < WORTH_SAYING:
+        return f"{sweep.job}: no {_WORDS[sweep.control]} needs less energy per request than {against}."
+    knee = ""
+    if sweep.power is not None and sweep.power.bend > 0:
+        knee = f"; power rises faster above a knee at about {sweep.power.knee_mhz:.0f} MHz"
+    return (
+        f"{sweep.job} needs the least energy at {_named(sweep.control, best.value)}: {best.energy_j:.3g} J a request, "
+        f"{sweep.energy_saved * 100:.0f} % less than with {against}, for {max(sweep.time_lost, 0) * 100:.0f} % more "
+        f"time{knee}."
+    )
+
+
+_WORDS: dict[Control, str] = {"clock_mhz": "clock", "power_w": "power limit"}
+
+
+def _named(control: Control, value: float | None) -> str:
+    if value is None:
+        return "no limit"
+    return f"{value:.0f} MHz" if control == "clock_mhz" else f"a limit of {value:.0f} W"
+
+
+def _value(one: Reading, control: Control) -> float | None:
+    return one.clock_set_mhz if control == "clock_mhz" else one.limit_set_w
+
+
+def _sweep(key: tuple[str, str, Control], mine: Sequence[Reading], free: Sequence[Reading]) -> Sweep:
+    run, job, control = key
+    by_value: dict[float, list[Reading]] = {}
+    for one in mine:
+        value = _value(one, control)
+        assert value is not None
+        by_value.setdefault(value, []).append(one)
+    steps = [_step(value, by_value[value]) for value in sorted(by_value, reverse=True)]
+    if free:
+        steps.insert(0, _step(None, free))
+    clocks, powers, times = (
+        np.array([getattr(one, name) for one in mine]) for name in ("clock_mhz", "power_w", "time_ms")
+    )
+    different = np.unique(clocks).size
+    enough = control == "clock_mhz" and different >= FEWEST_CLOCKS_FOR_A_KNEE
+    return Sweep(
+        run=run,
+        job=job,
+        control=control,
+        devices=len({one.device for one in mine}),
+        steps=tuple(steps),
+        power=fit_power(clocks, powers) if enough else None,
+        time=fit_time(clocks, times) if control == "clock_mhz" and different >= FEWEST_CLOCKS else None,
+    )
+
+
+def _step(value: float | None, readings: Sequence[Reading]) -> Step:
+    clock, power, time, energy = (
+        float(np.mean([getattr(one, name) for one in readings]))
+        for name in ("clock_mhz", "power_w", "time_ms", "energy_j")
+    )
+    return Step(value, clock, power, time, energy, len(readings))
