@@ -103,13 +103,15 @@ class RunFolder:
                 _remove(unfinished)
                 unfinished.mkdir(parents=True)
                 self._write(records, unfinished)
+                first = not target.parent.exists()
                 target.parent.mkdir(exist_ok=True)
                 unfinished.rename(target)
             except BaseException:
                 _remove(unfinished)
                 raise
             manifests.sync(target.parent)
-            manifests.sync(self.path)
+            if first:
+                manifests.sync(self.path)
 
     def update_manifest(self, **changes: Any) -> None:
         """Change entries of the manifest, in one step: a kill leaves the old one or the new one."""
@@ -129,10 +131,12 @@ class RunFolder:
         if self._connection is None:
             self._connection = parquet.memory()
         with parquet.loaded(self._connection, records, self.run) as tables:
-            for table in tables:
-                file = folder / f"{table}.parquet"
+            files = [folder / f"{table}.parquet" for table in tables]
+            for table, file in zip(tables, files, strict=True):
                 parquet.write(self._connection, table, file)
-                manifests.sync(file)
+        # After all are written: the first wait takes most of the others' data to the disk with it.
+        for file in files:
+            manifests.sync(file)
         manifests.sync(folder)
 
     def _all_safe(self, disk_full: bool) -> str:
