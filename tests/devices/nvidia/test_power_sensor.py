@@ -161,6 +161,17 @@ def test_a_reset_or_a_gap_within_the_stretch_is_refused():
     assert "no reading for" in energy.from_power(t_s[gap], np.full(gap.sum(), 200.0), 2.0, 7.0, V100).refused
 
 
+def test_a_counter_that_was_read_for_a_part_of_the_stretch():
+    t_s = np.arange(0, 10, 0.05)
+    early = t_s < 6.5
+    nearly = energy.from_counter(t_s[early], 200 * t_s[early], 2.0, 7.0, V100)
+    assert nearly.joules == pytest.approx(1000)
+    assert nearly.uncertainty_j > 100, "the last half second is taken to be like the rest"
+    early = t_s < 4
+    assert "was read for 2.0 s" in energy.from_counter(t_s[early], t_s[early], 2.0, 7.0, V100).refused
+    assert "no reading for 3." in energy.from_power(t_s[early], t_s[early], 2.0, 7.0, V100).refused
+
+
 T = np.arange(0, 8, 0.1)
 STILL = (T, np.full(T.size, 46.19))
 
@@ -193,6 +204,6 @@ def test_counters_that_started_again_or_stopped():
 
 def test_a_sensor_that_fell_silent():
     gap = (T < 2) | (T > 5)
-    assert sensor_faults.silent((T[gap], T[gap]), "power_w", period_s=0.1) == "power_w gave no value for 3.2 s"
-    assert sensor_faults.silent((T, T), "power_w", period_s=0.1) is None
-    assert "for 2.1 s" in sensor_faults.silent((T, T), "power_w", period_s=0.1, until_s=10.0)
+    assert sensor_faults.silent((T[gap], T[gap]), "power_w") == "power_w gave no value for 3.2 s"
+    assert sensor_faults.silent((T, T), "power_w") is None
+    assert sensor_faults.faults({"power_w": (T[gap], 100 + T[gap])}) == ("power_w gave no value for 3.2 s",)

@@ -10,6 +10,10 @@ from cotenant.devices.nvidia.sensor_faults import resets
 
 Source = Literal["counter", "power"]
 
+COVERED_SHARE = 0.8
+"""Readings of a counter that cover less of a stretch tell too little of the rest."""
+LONGEST_SILENCE_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Energy:
@@ -39,9 +43,14 @@ def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sens
         return _refused("the energy counter was read less than twice in the stretch", "counter")
     if resets(joules).size:
         return _refused("the energy counter started again in the stretch: the driver was reloaded", "counter")
-    used = float(np.interp(end_s, t_s, joules) - np.interp(begin_s, t_s, joules))
-    mean_w = used / (end_s - begin_s)
-    edges = mean_w * sensor.period_s * np.sqrt(2)
+    first, last = max(begin_s, float(t_s[0])), min(end_s, float(t_s[-1]))
+    if last - first < COVERED_SHARE * (end_s - begin_s):
+        return _refused(
+            f"the energy counter was read for {max(0.0, last - first):.1f} s of the stretch only", "counter"
+        )
+    mean_w = float(np.interp(last, t_s, joules) - np.interp(first, t_s, joules)) / (last - first)
+    used = mean_w * (end_s - begin_s)
+    edges = mean_w * (sensor.period_s * np.sqrt(2) + (end_s - last) + (first - begin_s))
     return Energy(used, float(np.hypot(GAIN_SHARE * used, edges)), "counter", int(t_s.size))
 
 
@@ -52,8 +61,9 @@ def from_power(t_s: Floats, watts: Floats, begin_s: float, end_s: float, sensor:
         return _refused(why, "power")
     if t_s.size < 2:
         return _refused("power was read less than twice in the stretch", "power")
-    if float(np.max(np.diff(t_s))) > max(1.0, 10 * sensor.period_s):
-        return _refused(f"power gave no reading for {float(np.max(np.diff(t_s))):.1f} s of the stretch", "power")
+    silence = float(np.max(np.diff(np.concatenate(([begin_s], np.clip(t_s, begin_s, end_s), [end_s])))))
+    if silence > max(LONGEST_SILENCE_S, 10 * sensor.period_s):
+        return _refused(f"power gave no reading for {silence:.1f} s of the stretch", "power")
     grid = np.unique(np.concatenate((t_s[(t_s > begin_s) & (t_s < end_s)], [begin_s, end_s])))
     shown = np.interp(grid, t_s, watts)
     used = float(np.sum(np.diff(grid) * (shown[1:] + shown[:-1]) / 2))

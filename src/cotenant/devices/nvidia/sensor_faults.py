@@ -14,7 +14,8 @@ STUCK_S = 2.0
 WARMED_C = 3.0
 MOVED_CLOCK_SHARE = 0.05
 DISAGREE_SHARE = 0.3
-SILENT_S = 1.0
+SILENT_S = 2.0
+"""Longer than a busy machine keeps the sampler waiting."""
 
 
 def resets(values: Floats) -> npt.NDArray[np.int64]:
@@ -64,15 +65,11 @@ def stopped(energy: Series, power: Series | None = None) -> str | None:
     return None
 
 
-def silent(series: Series, name: str, *, period_s: float, until_s: float | None = None) -> str | None:
-    """The longest time without a value, if it is too long to be chance."""
+def silent(series: Series, name: str) -> str | None:
+    """The longest time between two values, if it is too long to be chance."""
     t_s, _ = _readable(series)
-    allowed = max(SILENT_S, 10 * period_s)
-    ends = t_s if until_s is None else np.append(t_s, until_s)
-    if t_s.size == 0 or ends.size < 2:
-        return None
-    longest = float(np.max(np.diff(ends)))
-    return f"{name} gave no value for {longest:.1f} s" if longest > allowed else None
+    longest = float(np.max(np.diff(t_s))) if t_s.size >= 2 else 0.0
+    return f"{name} gave no value for {longest:.1f} s" if longest > SILENT_S else None
 
 
 def faults(readings: Mapping[str, Series]) -> tuple[str, ...]:
@@ -88,6 +85,7 @@ def faults(readings: Mapping[str, Series]) -> tuple[str, ...]:
                 energy=energy,
             )
         )
+        found.append(silent(power, "power_w"))
     if energy is not None:
         found.append(stopped(energy, power))
     return tuple(sentence for sentence in found if sentence is not None)
