@@ -1,10 +1,16 @@
 import pytest
 
 
+@pytest.fixture(scope="session")
+def common_cache(tmp_path_factory):
+    """What these tests write for each other: images and weights, made once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    """What is written for these tests is theirs alone."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def _own_cache(common_cache, monkeypatch):
+    """Not the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(common_cache))
 
 
 @pytest.fixture(autouse=True)

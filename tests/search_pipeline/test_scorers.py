@@ -114,13 +114,18 @@ def test_logme_is_the_highest_evidence_that_a_general_optimiser_finds(items, wid
     assert score("logme", features, labels, classes=3) == pytest.approx(np.mean(evidences), rel=1e-3)
 
 
-@pytest.mark.parametrize("width", [6, 300])
-def test_hscore_is_the_trace_written_out(width):
-    features, labels = clouds(items=120, width=width)
-    means = np.stack([features[labels == label].mean(axis=0) for label in labels]).astype(float)
-    inverse = np.linalg.pinv(np.cov(features.T.astype(float), bias=True), rcond=1e-7, hermitian=True)
-    expected = np.trace(inverse @ np.cov(means.T, bias=True))
-    assert score("hscore", features, labels) == pytest.approx(expected, rel=1e-4)
+@pytest.mark.parametrize("width", [6, 150])
+def test_hscore_is_the_trace_written_out_with_a_shrunk_covariance(width):
+    features, labels = clouds(items=100, width=width)
+    centred = features.astype(float) - features.astype(float).mean(axis=0)
+    plain = np.cov(centred.T, bias=True)
+    target = np.trace(plain) / width * np.eye(width)
+    noise = sum(((np.outer(row, row) - plain) ** 2).sum() for row in centred) / 100**2
+    share = min(1.0, noise / ((plain - target) ** 2).sum())
+    means = np.stack([centred[labels == label].mean(axis=0) for label in labels])
+    inverse = np.linalg.inv((1 - share) * plain + share * target)
+    expected = (1 - share) * np.trace(inverse @ np.cov(means.T, bias=True))
+    assert score("hscore", features, labels) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("width", [5, 90])

@@ -18,22 +18,32 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class HScore:
-    """Spread between the classes' means over the spread of all features (Bao et al., 2019)."""
+    """Spread between the classes' means over the spread of all features (Bao et al., 2019).
+
+    The covariance is shrunk towards a multiple of the identity (Ledoit and Wolf, 2004; Ibrahim et al., 2022): with
+    more features than items the plain score would be the number of classes less one, whatever the features.
+    """
 
     name: str = "hscore"
-    about: str = "spread between classes over all spread (H-score)"
+    about: str = "spread between classes over all spread, regularised (H-score)"
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:  # noqa: ARG002  (nothing is drawn)
-        """Trace of (covariance of features)^-1 times (covariance of their class means)."""
+        """Trace of (shrunk covariance of features)^-1 times (covariance of their class means), less the shrinkage."""
         exact = features.astype(np.float64)
         centred = exact - exact.mean(axis=0)
+        items = len(centred)
         sizes = np.bincount(labels, minlength=classes)
-        roots = np.sqrt(np.maximum(sizes, 1))[:, None]
-        means = class_sums(centred, labels, classes) / roots  # each mean, times the root of its class's size
-        values, directions = np.linalg.eigh(centred.T @ centred)
-        kept = values > values[-1] * _TINY
+        # Each mean, weighted by the root of its class's share.
+        means = class_sums(centred, labels, classes) / np.sqrt(np.maximum(sizes, 1) * items)[:, None]
+        values, directions = np.linalg.eigh(centred.T @ centred / items)
+        size = float(values.mean())
+        apart = float(((values - size) ** 2).sum())
+        noise = (float(((centred**2).sum(axis=1) ** 2).sum()) / items - float((values**2).sum())) / items
+        shrinkage = min(1.0, noise / apart) if apart > 0 else 1.0
+        strength = (1 - shrinkage) * np.maximum(values, 0.0) + shrinkage * size
+        kept = strength > _TINY * max(size, _TINY)
         along = means @ directions[:, kept]
-        return float((along**2 / values[kept]).sum())
+        return float((1 - shrinkage) * (along**2 / strength[kept]).sum())
 
 
 @dataclass(frozen=True, slots=True)
