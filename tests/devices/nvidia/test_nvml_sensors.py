@@ -141,6 +141,13 @@ def test_one_sensor_that_fails_gives_nothing_and_hides_no_other(mock_nvml):
     assert now["memory_used_bytes"] == 0.0
 
 
+def test_a_library_that_was_closed_meanwhile_is_opened_again(mock_nvml):
+    power, *_ = sensors.probes(nvml.find(0), measure_period=False)
+    nvml.forget()
+    assert all(math.isnan(value) for value in power.read())
+    assert power.read()[0] == pytest.approx(42, abs=1)
+
+
 def test_a_gpu_that_is_lost_half_way_is_said_once_for_each_probe(mock_nvml):
     with Sampler("cuda:1", sensors.probes(nvml.find(1), measure_period=False)) as sampler:
         time.sleep(0.2)

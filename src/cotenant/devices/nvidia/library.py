@@ -18,6 +18,8 @@ _TROUBLES: Mapping[int, Trouble] = {
     16: "lost", 18: "no driver", 28: "lost",
 }  # fmt: skip
 
+_UNINITIALIZED = 1
+
 
 class DriverProblem(DeviceError):
     """NVML refused or failed; ``trouble`` tells the cases apart."""
@@ -156,7 +158,10 @@ def handle_of(uuid: str, *, of: str) -> Any:
 
 def is_lost(error: Exception) -> bool:
     """Whether the GPU behind an error of a bare function is gone, so that asking again is no use."""
-    return _TROUBLES.get(int(getattr(error, "value", 0))) in {"lost", "no driver"} or getattr(error, "value", 0) == 1
+    code = int(getattr(error, "value", 0))
+    if code == _UNINITIALIZED:  # somebody has forgotten the library since; the next reading finds it open again
+        _library.bindings()
+    return _TROUBLES.get(code) in {"lost", "no driver"}
 
 
 def problem(error: Exception, function: str, of: str) -> DriverProblem:
