@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cotenant.devices.nvidia import nvml, sensors
+from cotenant.devices.nvidia import gpm, nvml, pcie, sensors
 from cotenant.measure.sampler import Sampler
 
 
@@ -80,6 +80,21 @@ def test_activity_between_two_readings(mock_nvml):
     assert now["tensor_active"] == pytest.approx(0.2, abs=0.01)
     assert now["dram_active"] == pytest.approx(0.15, abs=0.01)
     assert now["pcie_rx_bytes_per_s"] == pytest.approx(4e8, rel=0.05)
+
+
+def test_activity_does_not_reach_back_into_the_pause_between_trials(mock_nvml, monkeypatch):
+    [probe] = [p for p in sensors.probes(nvml.find(2), measure_period=False) if p.sensors[0].source == "NVML GPM"]
+    probe.read()
+    monkeypatch.setattr(gpm, "LONGEST_S", 0.0)
+    assert all(math.isnan(value) for value in probe.read())
+
+
+def test_pcie_traffic_of_another_trial_is_not_told(mock_nvml, monkeypatch):
+    [probe] = [p for p in sensors.probes(nvml.find(0), measure_period=False) if "PCIe" in p.sensors[0].source]
+    probe.read()
+    time.sleep(0.15)
+    monkeypatch.setattr(pcie, "PERIOD_S", 0.01)
+    assert all(math.isnan(value) for value in probe.read())
 
 
 def test_pcie_is_asked_on_the_side_because_the_driver_takes_its_time(mock_nvml):

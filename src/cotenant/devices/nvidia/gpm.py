@@ -1,5 +1,6 @@
 """Activity of SMs, tensor cores and DRAM from the driver itself: NVML GPM, on Hopper and newer."""
 
+import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +12,8 @@ from cotenant.devices.protocol import SensorInfo
 
 PERIOD_S = 0.2
 """NVIDIA asks for at least 100 ms between two samples."""
+LONGEST_S = 1.0
+"""A reading that reaches back further tells of the time between two trials."""
 SOURCE = "NVML GPM"
 _METRICS: tuple[tuple[int, str, str, float, str], ...] = (
     (2, "sm_active", "share", 0.01, "share of SMs that had a warp, mean since the last reading"),
@@ -39,19 +42,20 @@ class GpmProbe:
         self._question.numMetrics = len(_METRICS)
         for place, metric in enumerate(_METRICS):
             self._question.metrics[place].metricId = metric[0]
-        self._begun = False
+        self._read_s = float("-inf")
         self.sensors: tuple[SensorInfo, ...] = tuple(
             SensorInfo(name, unit, SOURCE, PERIOD_S, quality) for _, name, unit, _, quality in _METRICS
         )
 
     def read(self) -> Sequence[float]:
-        """Activity since the reading before; nothing at the first."""
+        """Activity since the reading before; nothing at the first, or after a pause."""
         nothing = [float("nan")] * len(_METRICS)
         try:
             self._older, self._newer = self._newer, self._older
             self._get(self._device, self._newer)
-            if not self._begun:
-                self._begun = True
+            now = time.monotonic()
+            before, self._read_s = self._read_s, now
+            if now - before > LONGEST_S:
                 return nothing
             self._question.sample1, self._question.sample2 = self._older, self._newer
             self._metrics_get(self._question)

@@ -1,5 +1,6 @@
 """PCIe traffic of GPUs without GPM. The driver's function watches a counter for 20 ms, so it is asked on the side."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -20,6 +21,7 @@ class PcieProbe:
         self._device, self._label = handle(gpu), gpu.label
         self._read, self._error = library.function("nvmlDeviceGetPcieThroughput"), library.nvml_error()
         self._asked: Future[tuple[float, float]] | None = None
+        self._asked_s = 0.0
         quality = f"20 ms out of every {PERIOD_S:g} s, up to {PERIOD_S:g} s before it is noted"
         self.sensors: tuple[SensorInfo, ...] = (
             SensorInfo("pcie_tx_bytes_per_s", "B/s", SOURCE, PERIOD_S, f"sent to the host; {quality}"),
@@ -33,7 +35,10 @@ class PcieProbe:
             if not self._asked.done():
                 return found
             found = self._asked.result()
-        self._asked = _side().submit(self._ask)
+        now = time.monotonic()
+        if now - self._asked_s > 2 * PERIOD_S:  # nobody read since: that was another trial
+            found = _NOTHING
+        self._asked, self._asked_s = _side().submit(self._ask), now
         return found
 
     def _ask(self) -> tuple[float, float]:
