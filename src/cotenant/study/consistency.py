@@ -172,8 +172,9 @@ def _size(study: Study) -> Iterator[Contradiction]:
     if most > MOST_TRIALS:
         yield Contradiction((), f"a block would have {most} trials; at most {MOST_TRIALS} are allowed", on)
         return
-    # Counted for one way to share, so that a study is judged the same before and after `all` is spelled out.
-    trials = trials_per_block(study.model_copy(update={"sharing": "all"}), ("processes",))
+    # Counted for one way to share, so that a study is judged the same before and after `all` is spelled out, and for
+    # one device: how many there are is known only beside them.
+    trials = trials_per_block(study.model_copy(update={"sharing": "all", "spread": None}), ("processes",))
     needed = study.blocks.min * trials * (study.window_s + study.lead_s)
     if study.budget_s is not None and needed > study.budget_s:
         sentence = (
