@@ -36,7 +36,7 @@ from cotenant.measure.messages import (
     TrialOrder,
 )
 from cotenant.measure.out_of_memory import is_out_of_memory
-from cotenant.measure.profile.tenant_side import start_if_asked
+from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
 from cotenant.measure.serving import SeatOrder, serve, warm_up
 from cotenant.workloads.protocol import Built
 
@@ -54,11 +54,6 @@ class SeatThread:
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._live, name=order.tenant.name, daemon=True)
         self._thread.start()
-
-    @property
-    def name(self) -> str:
-        """The tenant's name."""
-        return self._order.tenant.name
 
     @property
     def thread_id(self) -> int:
@@ -169,18 +164,18 @@ def main(control_fd: int) -> None:
     # One after the other: building in parallel would only mix up their errors and their warm-up.
     warm = (order.warm_at_least_s, order.warm_at_most_s)
     ready = [seat.do(partial(seat.build, *warm)).result() for seat in seats]
+    get_ready_if_asked(seats)
     gc.collect()
     gc.freeze()  # what stands now stays: the collector need not walk it in the middle of a trial
-    profiling = start_if_asked(seats)  # nothing, except in a profile pass
     _say(control, HostReady(seats=tuple(ready)).model_dump_json())
 
     for line in lines:
         trial = TrialOrder.model_validate_json(line)
+        profiling = start_if_asked({mine.tenant: seats[mine.seat] for mine in trial.active})  # in a profile pass only
         running = [seats[mine.seat].do(partial(seats[mine.seat].serve, trial, mine)) for mine in trial.active]
         results = tuple(future.result() for future in running)
         if profiling is not None:
             profiling.finish()
-            profiling = None
         _say(control, HostResult(seats=results).model_dump_json())
     for seat in seats:
         seat.close()

@@ -64,6 +64,8 @@ class SeatTrial(Frozen):
     outstanding: int
     scheduled: int
     synchronised: bool
+    tenant: str = ""
+    """Who it is in this trial: a process may have been built for another tenant with the same workload."""
 
 
 class TrialOrder(Frozen):

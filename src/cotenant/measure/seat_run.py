@@ -49,6 +49,7 @@ class SeatRun:
             outstanding=0 if self.load.open else self.load.outstanding,
             scheduled=0 if self.schedule is None else self.schedule.size,
             synchronised=self.tenant.synchronised,
+            tenant=self.tenant.name,
         )
 
     def outcome(self, properties: Properties, board: Board, timing: Timing) -> SeatOutcome:

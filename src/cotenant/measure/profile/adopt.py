@@ -1,6 +1,7 @@
 """Takes the trial of a scratch folder over into the run, with what the profiler saw: whole, in one rename."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,23 @@ from cotenant.store.query import sql
 PART = "part.parquet"
 
 
-def tenants_of(scratch: RunFolder) -> Mapping[str, int | None]:
-    """The tenants of the one trial in a scratch folder, and their processes."""
-    return {row[0]: row[1] for row in sql("SELECT tenant, pid FROM tenants", [scratch.path]).rows}
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A trial of a scratch folder."""
+
+    number: int
+    start_ns: int
+    tenants: Mapping[str, int | None]
+    """With their processes."""
 
 
-def trial_row(scratch: RunFolder) -> Mapping[str, Any]:
-    """The trial's own row."""
-    found = sql("SELECT * FROM trials", [scratch.path])
-    return dict(zip(found.columns, found.rows[0], strict=True))
+def trials_of(scratch: RunFolder) -> tuple[Carried, ...]:
+    """The trials of a scratch folder, in the order in which they were carried out."""
+    rows = sql("SELECT trial, start_ns FROM trials ORDER BY start_ns", [scratch.path]).rows
+    tenants: dict[int, dict[str, int | None]] = {}
+    for trial, tenant, pid in sql("SELECT trial, tenant, pid FROM tenants", [scratch.path]).rows:
+        tenants.setdefault(trial, {})[tenant] = pid
+    return tuple(Carried(number, start_ns, tenants[number]) for number, start_ns in rows)
 
 
 def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, samples: Columns) -> None:

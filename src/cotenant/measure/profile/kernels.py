@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +24,57 @@ def from_tenants(folder: Path) -> Columns:
     return {name: np.concatenate([part[name] for part in full]) for name in KERNEL_COLUMNS} if full else {}
 
 
-def from_export(file: Path, pids: Mapping[int, str], start_ns: int, device: str) -> tuple[Columns, Columns, str | None]:
-    """Kernels and counter samples of an export of nsys, and a note on its clock.
+def from_export(file: Path, start_ns: int) -> tuple[Columns, Columns, str | None]:
+    """Kernels and counter samples of an export of nsys on the monotonic clock, and a note if something is amiss.
 
     Args:
         file: The SQLite export.
-        pids: The tenant of each process.
-        start_ns: When the trial started, on the monotonic clock.
-        device: The device's name, for the samples.
+        start_ns: When the first trial started, for exports that don't know the time.
     """
     try:
         found = importing.read(file, format="nsys", skip_bad=True)
     except DataError as problem:
         return {}, {}, problem.message
-    anchored = found.facts.get("session_start_utc_ns") is not None
     note = None
-    if anchored:
+    if found.facts.get("session_start_utc_ns") is not None:
         shift = time.monotonic_ns() - time.time_ns()
     else:
         firsts = [found.kernels["start_ns"].min()] if found.kernels else []
         shift = start_ns - int(min([*firsts, *(one.t_ns[0] for one in found.series)]))
-        note = "The export says nothing of its clock: its first kernel is taken for the start of the trial."
-    kernels = dict(found.kernels)
+        note = "The export says nothing of its clock: its first kernel is taken for the start of the first trial."
+    kernels, samples = dict(found.kernels), dict(found.samples())
     if kernels:
         kernels["start_ns"] = kernels["start_ns"] + shift
-        kernels["tenant"] = np.array([_tenant(name, pids) for name in kernels["tenant"]], dtype=object)
-    samples = dict(found.samples())
     if samples:
         samples["t_ns"] = samples["t_ns"] + shift
-        samples["device"] = np.full(len(samples["t_ns"]), device, dtype=object)
     return kernels, samples, note
 
 
-def of_tenants(kernels: Columns, tenants: Sequence[str], start_ns: int) -> Columns:
-    """Only what tenants did, and only from the trial's start on: before it they were built and warmed."""
+def of_trial(kernels: Columns, tenants: Mapping[str, int | None], span: tuple[int, int]) -> Columns:
+    """What the tenants of one trial did during it: before its start they were built and warmed.
+
+    Args:
+        kernels: Of all trials.
+        tenants: The trial's, with their processes.
+        span: When the trial began, and when the next one did.
+    """
     if not kernels:
         return {}
-    keep = np.isin(np.asarray(kernels["tenant"]).astype(str), list(tenants)) & (kernels["start_ns"] >= start_ns)
-    return {name: column[keep] for name, column in kernels.items()}
+    pids = {pid: tenant for tenant, pid in tenants.items() if pid is not None}
+    keep = (kernels["start_ns"] >= span[0]) & (kernels["start_ns"] < span[1])
+    mine = {name: column[keep] for name, column in kernels.items()}
+    mine["tenant"] = np.array([_tenant(str(name), pids) for name in mine["tenant"]], dtype=object)
+    known = np.isin(mine["tenant"].astype(str), list(tenants))
+    return {name: column[known] for name, column in mine.items()}
+
+
+def samples_of_trial(samples: Columns, device: str, span: tuple[int, int]) -> Columns:
+    """Counters that were sampled during one trial, under the device's name."""
+    if not samples:
+        return {}
+    keep = (samples["t_ns"] >= span[0]) & (samples["t_ns"] < span[1])
+    mine = {name: column[keep] for name, column in samples.items()}
+    return {**mine, "device": np.full(int(keep.sum()), device, dtype=object)} if keep.any() else {}
 
 
 def _tenant(name: str, pids: Mapping[int, str]) -> str:

@@ -18,11 +18,11 @@ from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted, T
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import Plan
 from cotenant.measure.profile import kernels as found_kernels
-from cotenant.measure.profile.adopt import adopt, tenants_of, trial_row
+from cotenant.measure.profile.adopt import adopt, trials_of
 from cotenant.measure.profile.bench import bench_for
-from cotenant.measure.profile.one_trial import Order
 from cotenant.measure.profile.tools import Tool, interpreter
-from cotenant.records import Columns
+from cotenant.measure.profile.trials import BEGINS, DONE, Order
+from cotenant.records import Columns, Verdict
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
 from cotenant.store.observe import observe_trial
@@ -32,7 +32,8 @@ from cotenant.tenancy import Trial
 WINDOW_S = 2.0
 """A profile shows what runs, not how fast: this is enough for most, and every kernel is a row."""
 LEAD_S = 0.5
-TRIAL_LIMIT_S = 1800.0
+NEVER_NS = 1 << 62
+TRIALS = "cotenant.measure.profile.trials"
 MARK = "profile_pass"
 """The entry of the manifest by which such a run is known."""
 WHY = "profiling slows tenants down: kernels and overlap can be read from this run, slowdowns and rates can't"
@@ -42,7 +43,7 @@ def carry_out(plan: Plan, device: Device, tool: Tool, *, out: Path, listener: Li
     """Profile each mix of the plan once under each sharing; gives the run folder.
 
     Raises:
-        TenantFailed: A mix could not be profiled; those before it are in the folder.
+        TenantFailed: A mix could not be profiled; then nothing is kept.
     """
     study = plan.study
     path = new_run_path(out, f"{study.name}-profile")
@@ -51,9 +52,9 @@ def carry_out(plan: Plan, device: Device, tool: Tool, *, out: Path, listener: Li
         folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device, tool)})
         listener(_started(plan, device, path, len(trials)))
         try:
-            one_pass = _Pass(folder, device, tool, _rates(plan, device, listener), listener)
-            for trial in trials:
-                one_pass.profile(trial)
+            rates = _rates(plan, device, listener)
+            with tempfile.TemporaryDirectory(prefix=".profile-", dir=path) as place:
+                _Pass(folder, device, tool, Path(place), listener).carry_out(trials, rates)
         except BaseException as problem:
             interrupted = isinstance(problem, KeyboardInterrupt)
             with contextlib.suppress(RunFolderError):  # a full disk may be why we are here
@@ -85,97 +86,96 @@ def passes(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What all trials of a pass have in common."""
+    """Trials are carried out in a scratch folder under the profiler, and taken over with what it saw."""
 
     folder: RunFolder
     device: Device
     tool: Tool
-    rates: dict[str, float]
+    place: Path
     listener: Listener
 
-    def profile(self, trial: Trial) -> None:
-        """One trial under the profiler, into the run folder."""
-        what = {"mix": trial.mix, "sharing": str(trial.sharing), "load": trial.load}
-        self.listener(TrialStarted(trial=trial.number, block=trial.block, **what))
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix=".profile-", dir=self.folder.path) as place:
-            row = self._in_scratch(trial, Path(place))
-        self.listener(
-            TrialDone(
-                trial=trial.number,
-                block=trial.block,
-                verdict=row["verdict"],
-                reasons=tuple(row["reasons"] or ()),
-                seconds=time.monotonic() - begin,
-                **what,
-            )
-        )
-
-    def _in_scratch(self, trial: Trial, place: Path) -> Mapping[str, Any]:
-        traces = place / "traces"
+    def carry_out(self, trials: Sequence[Trial], rates: dict[str, float]) -> None:
+        """All trials, then what the profiler saw of each."""
+        traces = self.place / "traces"
         traces.mkdir()
         order = Order(
             device=self.device.name,
-            trial=trial,
-            rates=self.rates,
-            folder=str(place / "run"),
+            trials=tuple(trials),
+            rates=rates,
+            folder=str(self.place / "run"),
             manifest={"run": self.folder.run, MARK: self.tool.name},
         )
-        _start(order, self.tool, place / "order.json", traces)
-        scratch = RunFolder.open(place / "run")
-        row = trial_row(scratch)
-        kernels, samples = self._found(traces, scratch, row["start_ns"])
-        tenants = [tenant.name for tenant in trial.tenants]
-        adopt(self.folder, scratch, trial.number, found_kernels.of_tenants(kernels, tenants, row["start_ns"]), samples)
-        return row
+        self._start(order, traces)
+        scratch = RunFolder.open(self.place / "run")
+        carried = trials_of(scratch)
+        kernels, samples = self._found(traces, carried[0].start_ns)
+        ends = [*(one.start_ns for one in carried[1:]), NEVER_NS]
+        for one, end_ns in zip(carried, ends, strict=True):
+            span = (one.start_ns, end_ns)
+            mine = found_kernels.of_trial(kernels, one.tenants, span)
+            adopt(
+                self.folder, scratch, one.number, mine, found_kernels.samples_of_trial(samples, self.device.name, span)
+            )
 
-    def _found(self, traces: Path, scratch: RunFolder, start_ns: int) -> tuple[Columns, Columns]:
+    def _found(self, traces: Path, start_ns: int) -> tuple[Columns, Columns]:
         export = self.tool.export(traces)
         if export is None:
             return found_kernels.from_tenants(traces), {}
-        pids = {pid: tenant for tenant, pid in tenants_of(scratch).items() if pid is not None}
-        kernels, samples, note = found_kernels.from_export(export, pids, start_ns, self.device.name)
-        marked = self.folder.manifest[MARK]
-        if note and note not in marked["notes"]:
+        kernels, samples, note = found_kernels.from_export(export, start_ns)
+        if note:
+            marked = self.folder.manifest[MARK]
             self.folder.update_manifest(**{MARK: {**marked, "notes": [*marked["notes"], note]}})
         return kernels, samples
 
-
-def _start(order: Order, tool: Tool, file: Path, traces: Path) -> None:
-    """One trial in a process of its own, under the profiler. Raises TenantFailed with its last words."""
-    file.write_text(order.model_dump_json(), encoding="utf-8")
-    command = tool.command([*interpreter(), "cotenant.measure.profile.one_trial", str(file)], traces)
-    with _ended(
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **tool.environment(traces)},
-            start_new_session=True,  # Ctrl-C is for us: we end it, with all that it started
-            text=True,
-            errors="replace",
-        )
-    ) as child:
-        try:
-            said, _ = child.communicate(timeout=TRIAL_LIMIT_S)
-        except subprocess.TimeoutExpired:
+    def _start(self, order: Order, traces: Path) -> None:
+        """Carry the trials out in a process of its own, under the profiler. Raises TenantFailed with its last words."""
+        file = self.place / "order.json"
+        file.write_text(order.model_dump_json(), encoding="utf-8")
+        begin, last, current = time.monotonic(), "no reason given", order.trials[0]
+        by_number = {trial.number: trial for trial in order.trials}
+        with _child(
+            self.tool.command([*interpreter(), TRIALS, str(file)], traces), self.tool.environment(traces)
+        ) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                if line.startswith(BEGINS):
+                    current, begin = by_number[int(line[len(BEGINS) :])], time.monotonic()
+                    self.listener(TrialStarted(trial=current.number, block=current.block, **_what(current)))
+                elif line.startswith(DONE):
+                    self._tell_done(current, line[len(DONE) :].strip(), time.monotonic() - begin)
+                elif line.strip():
+                    last = line.strip()[:300]
+            code = child.wait()
+        if code != 0 or not (Path(order.folder) / "trials").is_dir():
             raise TenantFailed(
-                f"{order.trial.mix} was not profiled after {TRIAL_LIMIT_S:g} s", hint="try a smaller study first"
-            ) from None
-    trials = Path(order.folder) / "trials"
-    if child.returncode != 0 or not trials.is_dir():
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        words = lines[-1][:300] if lines else "no reason given"
-        raise TenantFailed(
-            f"{order.trial.mix} could not be profiled with {tool.name}: {words}",
-            hint="does it run at all? cotenant run with the same study; or another profiler: --tool torch",
+                f"{current.mix} could not be profiled with {self.tool.name}: {last}",
+                hint="does it run at all? cotenant run with the same study; or another profiler: --tool torch",
+            )
+
+    def _tell_done(self, trial: Trial, verdict: str, seconds: float) -> None:
+        said: Verdict = "valid" if verdict == "valid" else "unstable" if verdict == "unstable" else "invalid"
+        self.listener(
+            TrialDone(trial=trial.number, block=trial.block, verdict=said, reasons=(), seconds=seconds, **_what(trial))
         )
+
+
+def _what(trial: Trial) -> dict[str, str]:
+    return {"mix": trial.mix, "sharing": str(trial.sharing), "load": trial.load}
 
 
 @contextlib.contextmanager
-def _ended(child: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
-    """Whatever happens, the process and its group are gone afterwards."""
+def _child(command: Sequence[str], environment: Mapping[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """A process whose lines can be read; whatever happens, it and its group are gone afterwards."""
+    child = subprocess.Popen(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
+        start_new_session=True,  # Ctrl-C is for us: we end it, with all that it started
+        text=True,
+        errors="replace",
+    )
     try:
         yield child
     finally:
@@ -183,6 +183,8 @@ def _ended(child: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
 
 
 def _rates(plan: Plan, device: Device, listener: Listener) -> dict[str, float]:

@@ -4,9 +4,11 @@ The pass asks for it by a variable of the environment, so that the orders of a m
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,12 +17,7 @@ VARIABLE = "COTENANT_PROFILE"
 
 
 class TenantThread(Protocol):
-    """A tenant, as the host knows it."""
-
-    @property
-    def name(self) -> str:
-        """The tenant's name."""
-        ...
+    """A tenant's place, as the host knows it."""
 
     @property
     def thread_id(self) -> int:
@@ -40,8 +37,8 @@ class Profiling(Protocol):
         ...
 
 
-def start_if_asked(tenants: Sequence[TenantThread]) -> Profiling | None:
-    """Switch on what the environment asks for; None: nothing, as in every measurement."""
+def start_if_asked(tenants: Mapping[str, TenantThread]) -> Profiling | None:
+    """Switch on what the environment asks for, for one trial; None: nothing, as in every measurement."""
     kind, _, folder = os.environ.get(VARIABLE, "").partition(":")
     if kind == "torch":
         return TorchProfiling(tenants, Path(folder))
@@ -53,15 +50,15 @@ def start_if_asked(tenants: Sequence[TenantThread]) -> Profiling | None:
 class Ranges:
     """A range around all that each tenant's thread does: a profiler outside tells tenants of one process by it."""
 
-    def __init__(self, tenants: Sequence[TenantThread]) -> None:
-        self._tenants = tenants
-        for tenant in tenants:
-            tenant.do(lambda name=tenant.name: _push(name)).result()  # type: ignore[misc]  # a default, not an argument
+    def __init__(self, tenants: Mapping[str, TenantThread]) -> None:
+        self._threads = tuple(tenants.values())
+        for name, thread in tenants.items():
+            thread.do(partial(_push, name)).result()
 
     def finish(self) -> None:
         """Close the ranges."""
-        for tenant in self._tenants:
-            tenant.do(_pop).result()
+        for thread in self._threads:
+            thread.do(_pop).result()
 
 
 def _push(name: str) -> None:
@@ -80,25 +77,33 @@ def _pop() -> None:
         nvtx.range_pop()  # type: ignore[no-untyped-call]
 
 
+def get_ready_if_asked(threads: Sequence[TenantThread]) -> None:
+    """A profiler takes seconds to start for the first time and none after that: get it over before any trial."""
+    if os.environ.get(VARIABLE, "").startswith("torch:"):
+        threads[0].do(lambda: _started().stop()).result()
+
+
 class TorchProfiling:
     """torch.profiler over all threads of this process, started on a tenant's own thread."""
 
-    def __init__(self, tenants: Sequence[TenantThread], folder: Path) -> None:
+    def __init__(self, tenants: Mapping[str, TenantThread], folder: Path) -> None:
         self._tenants, self._folder = tenants, folder
-        self._profiler: Any = tenants[0].do(_started).result()
+        self._first = next(iter(tenants.values()))
+        self._profiler: Any = self._first.do(_started).result()
 
     def finish(self) -> None:
         """Stop, and write the kernels as columns beside those of the other tenants."""
         import numpy as np
 
-        self._tenants[0].do(self._profiler.stop).result()
-        names: Mapping[int, str] = {tenant.thread_id: tenant.name for tenant in self._tenants}
+        self._first.do(self._profiler.stop).result()
+        names = {thread.thread_id: name for name, thread in self._tenants.items()}
         from cotenant.measure.profile.torch_events import kernels_of
 
         columns = kernels_of(self._profiler.profiler.kineto_results.events(), names)
-        draft = self._folder / f".{os.getpid()}.npz"
+        name = f"{os.getpid()}-{time.monotonic_ns()}.npz"
+        draft = self._folder / f".{name}"
         np.savez(draft, **columns)  # type: ignore[arg-type]  # no column is called allow_pickle
-        draft.rename(self._folder / f"{os.getpid()}.npz")
+        draft.rename(self._folder / name)
 
 
 def _started() -> Any:

@@ -1,4 +1,4 @@
-"""Carries out one trial and ends: `python -m cotenant.measure.profile.one_trial ORDER`.
+"""Carries out the trials of a profile pass and ends: `python -m cotenant.measure.profile.trials ORDER`.
 
 A process of its own, so that a profiler can be put around it and all of its tenants, and around nothing else.
 """
@@ -10,15 +10,18 @@ from typing import Any
 from cotenant.errors import CotenantError
 from cotenant.tenancy import Frozen, Trial
 
+BEGINS, DONE = "cotenant-profile begins ", "cotenant-profile done "
+"""Lines by which it tells how far it is; the trial's number follows, or its verdict."""
+
 
 class Order(Frozen):
-    """What to carry out, and where to leave its records."""
+    """What to carry out, and where to leave the records."""
 
     device: str
-    trial: Trial
+    trials: tuple[Trial, ...]
     rates: dict[str, float]
     folder: str
-    """A run folder, new, for this trial alone."""
+    """A run folder, new, for these trials alone."""
     manifest: dict[str, Any]
 
 
@@ -34,16 +37,24 @@ def main(file: Path) -> int:
         folder = RunFolder.create(Path(order.folder), order.manifest)
         bench = bench_for(device, folder.run)
         try:
-            bench.prepare([order.trial])
-            folder.commit(bench.carry_out(order.trial, session=0, rates=order.rates))
+            bench.prepare(order.trials)
+            for trial in order.trials:
+                _tell(f"{BEGINS}{trial.number}")
+                records = bench.carry_out(trial, session=0, rates=order.rates)
+                folder.commit(records)
+                _tell(f"{DONE}{records.trial['verdict']}")
         except BaseException:
             bench.kill()
             raise
         bench.close()  # in order: a profiler writes down what it saw when a tenant ends by itself
     except CotenantError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201 - read by the pass that started this process
+        _tell(error.message)
         return 1
     return 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - read by the pass that started this process
 
 
 if __name__ == "__main__":

@@ -1,0 +1,6 @@
+"""Lets these tests write exports of Nsight Systems."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fake_tools"))
