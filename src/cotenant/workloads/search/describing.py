@@ -58,9 +58,24 @@ def describe(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> P
     )
 
 
-def stage_costs(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> tuple[StageCost, ...]:
-    """The stages of a request, each with its operators and its host's time."""
-    return _costs(entry, spec, options, _dry_run(entry, spec, options))
+def stage_costs(
+    entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, whole: Properties
+) -> tuple[StageCost, ...]:
+    """The stages of a request, each with its operators and its host's time, from its description."""
+    count = (len(whole.operators) - 1) // options.batches
+    one = whole.operators[1 : 1 + count]  # the very first operator moves the weights
+    (moved_in, *inference, moved_out) = one
+    batch = _Batch(
+        params=whole.params or 0,
+        weight_bytes=whole.weight_bytes or 0,
+        input_bytes=int(moved_in.bytes_read),
+        peak_bytes=whole.peak_memory_bytes or 0,
+        width=moved_out.shapes[0][-1],
+        moved_in=(moved_in,),
+        inference=tuple(inference),
+        moved_out=(moved_out,),
+    )
+    return _costs(entry, spec, options, batch)
 
 
 def _costs(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, batch: _Batch) -> tuple[StageCost, ...]:

@@ -57,7 +57,7 @@ class SearchPipeline:
         from cotenant.workloads.search.describing import stage_costs
 
         entry, options = checked(spec)
-        return stage_costs(entry, spec, options)
+        return stage_costs(entry, spec, options, self.properties(spec))
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Make the weights' file, open the data, and be ready to begin."""
