@@ -152,7 +152,8 @@ def test_without_root_the_sentence_says_so_and_nothing_changes(mock_nvml):
     with pytest.raises(nvml.DriverProblem) as refusal, controls.applied(gpu, {"power_limit_w": 200}):
         raise AssertionError("never reached")
     assert refusal.value.trouble == "no permission"
-    assert "root" in refusal.value.hint
+    assert refusal.value.message == f"power_limit_w of {gpu.label} can be set by root only"
+    assert "`sudo nvidia-smi -i 0 -pl 200`" in refusal.value.hint
     assert state(gpu) == before
     assert controls.left_behind() == {}
 

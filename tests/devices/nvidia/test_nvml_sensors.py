@@ -46,6 +46,13 @@ def test_an_idle_gpu(mock_nvml):
     assert (now["any_kernel_share"], now["throttled_power_cap_s"]) == (0, 0)
 
 
+def test_memory_of_the_gpu_and_of_its_processes(mock_nvml):
+    mock_nvml.change(0, used_mib=300, processes=[(1, 2 << 30), (2, 1 << 30)])
+    now = read(nvml.find(0))
+    assert (now["processes"], now["process_memory_bytes"]) == (2, 3 << 30)
+    assert now["memory_used_bytes"] == (3 << 30) + (300 << 20)
+
+
 def test_energy_is_the_integral_of_power(mock_nvml):
     gpu = nvml.find(0)
     mock_nvml.change(0, load=1)

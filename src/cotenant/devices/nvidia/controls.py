@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -92,19 +93,47 @@ def _before(gpu: GpuFacts, wanted: Wanted) -> Before:
 
 
 def _set(gpu: GpuFacts, wanted: Wanted) -> None:
-    device, of = handle(gpu), gpu.label
+    for step in _steps(wanted):
+        try:
+            library.call(step.function, handle(gpu), *step.arguments, of=gpu.label)
+        except library.DriverProblem as problem:
+            if problem.trouble != "no permission":
+                raise
+            by_hand = f"`sudo nvidia-smi -i {gpu.index} {step.by_hand}`"
+            raise library.DriverProblem(
+                f"{step.control} of {gpu.label} can be set by root only",
+                trouble=problem.trouble,
+                code=problem.code,
+                hint=f"run as root; or do {by_hand} and leave {step.control!r} out of the settings",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One call of the driver, and how a user would do the same by hand."""
+
+    control: str
+    function: str
+    arguments: tuple[int, ...]
+    by_hand: str
+
+
+def _steps(wanted: Wanted) -> Iterator[_Step]:
     if wanted.persistence is not None:  # first: without it the other settings are lost with the last process
-        library.call("nvmlDeviceSetPersistenceMode", device, int(wanted.persistence), of=of)
+        on = int(wanted.persistence)
+        yield _Step("persistence", "nvmlDeviceSetPersistenceMode", (on,), f"-pm {on}")
     if wanted.power_limit_w is not None:
-        library.call("nvmlDeviceSetPowerManagementLimit", device, round(wanted.power_limit_w * 1e3), of=of)
+        watts = wanted.power_limit_w
+        yield _Step("power_limit_w", "nvmlDeviceSetPowerManagementLimit", (round(watts * 1e3),), f"-pl {watts:g}")
     if wanted.mem_clock_mhz is not None:
         mhz = wanted.mem_clock_mhz
-        library.call("nvmlDeviceSetMemoryLockedClocks", device, mhz, mhz, of=of)
+        yield _Step("mem_clock_mhz", "nvmlDeviceSetMemoryLockedClocks", (mhz, mhz), f"-lmc {mhz},{mhz}")
     if wanted.to_base:
         base = library.binding("NVML_CLOCK_LIMIT_ID_TDP")
-        library.call("nvmlDeviceSetGpuLockedClocks", device, base, base, of=of)
+        yield _Step("boost", "nvmlDeviceSetGpuLockedClocks", (base, base), "-lgc tdp,tdp")
     elif wanted.sm_clock_mhz is not None:
-        library.call("nvmlDeviceSetGpuLockedClocks", device, wanted.sm_clock_mhz, wanted.sm_clock_mhz, of=of)
+        mhz = wanted.sm_clock_mhz
+        yield _Step("sm_clock_mhz", "nvmlDeviceSetGpuLockedClocks", (mhz, mhz), f"-lgc {mhz},{mhz}")
 
 
 def _read_back(gpu: GpuFacts, wanted: Wanted) -> list[str]:

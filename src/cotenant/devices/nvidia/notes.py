@@ -40,7 +40,7 @@ def write(uuid: str, before: Before) -> None:
     """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
-        _folder().mkdir(parents=True, exist_ok=True)
+        _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         new = _folder() / f".{uuid}.{os.getpid()}"
         new.write_text(json.dumps(asdict(note)), encoding="utf-8")
         new.replace(_path(uuid))
@@ -96,4 +96,4 @@ def _folder() -> Path:
     try:
         return Path.home() / ".local" / "state" / "cotenant" / "controls"
     except RuntimeError:  # a container's user without a home
-        return Path(tempfile.gettempdir()) / "cotenant-controls"
+        return Path(tempfile.gettempdir()) / f"cotenant-controls-{os.getuid()}"

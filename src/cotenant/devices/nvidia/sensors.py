@@ -13,6 +13,7 @@ CLOCK_PERIOD_S = 0.1
 SLOW_PERIOD_S = 0.5
 SOURCE = "NVML"
 _SM, _MEMORY = 1, 2
+_PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """Drivers before 535 know it by the second name only; the bits are the same."""
 _Reader = tuple[int, Callable[[], Sequence[float]]]
@@ -227,6 +228,11 @@ def _slow(gpu: GpuFacts, found: Survey) -> Probe | None:
         quality = "held by all processes and the driver, whether they use it or not"
         infos.append(SensorInfo("memory_used_bytes", "B", SOURCE, SLOW_PERIOD_S, quality))
         readers.append((1, lambda: (float(memory(device).used),)))
+    if _answers(gpu, _PROCESSES):
+        quality = "of compute processes, whoever started them; in MIG mode of the whole GPU"
+        infos.append(SensorInfo("processes", "processes", SOURCE, SLOW_PERIOD_S, f"number {quality}"))
+        infos.append(SensorInfo("process_memory_bytes", "B", SOURCE, SLOW_PERIOD_S, f"sum {quality}"))
+        readers.append((2, _process_reader(gpu)))
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
@@ -237,6 +243,16 @@ def _utilisation(gpu: GpuFacts) -> Probe | None:
     quality = "share of the last 0.2 to 1 s in which any kernel ran; it does not tell how many SMs were used"
     info = SensorInfo("any_kernel_share", "share", "NVML utilisation", SLOW_PERIOD_S, quality)
     return _ReadTogether(gpu, [info], [(1, lambda: (rates(device).gpu / 100.0,))])
+
+
+def _process_reader(gpu: GpuFacts) -> Callable[[], Sequence[float]]:
+    listed, device = library.function(_PROCESSES), handle(gpu)
+
+    def read() -> Sequence[float]:
+        found = listed(device)
+        return len(found), float(sum(process.usedGpuMemory or 0 for process in found))
+
+    return read
 
 
 def _scaled(gpu: GpuFacts, name: str, scale: float, *args: int) -> Callable[[], Sequence[float]]:
