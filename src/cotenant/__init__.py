@@ -13,6 +13,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _VERBS = {
+    "batch": "batch:batch",
     "compare": "compare:compare",
     "db_add": "db:db_add",
     "db_anomalies": "db:db_anomalies",
@@ -39,6 +40,7 @@ _VERBS = {
     "selftest": "selftest:selftest",
     "show": "show:show",
     "show_device": "show:show_device",
+    "show_sweeps": "show:show_sweeps",
     "sql": "sql:sql",
     "validate": "validate:validate",
     "view_runs": "view:view",  # `cotenant.view` is the package of that name

@@ -29,6 +29,7 @@ VERBS = (
     "devices",
     "workloads",
     "search",
+    "batch",
     "validate",
     "selftest",
     "sql",

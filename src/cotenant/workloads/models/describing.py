@@ -70,6 +70,7 @@ def _dry_run(entry: ModelEntry, spec: WorkloadSpec, *, preparation: bool = True)
         flops=None,
         bytes_moved=None,
         peak_memory_bytes=peak,
+        input_bytes=sum(value.untyped_storage().nbytes() for one in inputs.ring for value in one.values()),
     )
     return _summed(base, operators)
 

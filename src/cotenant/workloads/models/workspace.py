@@ -34,8 +34,9 @@ def _convolution(source: torch.Tensor, weight: torch.Tensor, result: torch.Tenso
     unfolds = groups == 1 and len(source) == 1 and source.numel() <= _SMALL_INPUT and max(kernel) <= 3
     if unfolds:
         return weight[0].numel() * math.prod(result.shape[2:]) * source.element_size()
-    # Both are rearranged into blocks of channels first; an image's three colours stay as they are.
-    return _size(weight) + (_size(source) if source.shape[1] > 3 else 0)
+    # All are rearranged into blocks of channels; an image's three colours stay as they are. The source's blocks are
+    # given back before the result is put in order again, so that only the larger of the two counts.
+    return _size(weight) + max(_size(source) if source.shape[1] > 3 else 0, _size(result))
 
 
 def _size(tensor: torch.Tensor) -> int:

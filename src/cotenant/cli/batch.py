@@ -1,0 +1,81 @@
+"""`cotenant batch`: how large a batch fits, and how large a batch pays."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.sizes import MEMORY
+
+EPILOG = """\b
+Examples:  cotenant batch bert-base-mini resnet50-mini --memory 1GB
+           cotenant batch resnet50 vit-b-16 --device sim:rtx-a5000 --dtype float32
+           cotenant batch bert-base --device sim:t4 --impact --latency 50
+
+Every size is tried in a fresh process; what ends the search is told apart: out of memory, a library's
+limit, 32-bit indices. Anything else is a failure and no limit. A simulated GPU only predicts.
+"""
+
+
+@click.command("batch", epilog=EPILOG)
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="Where.")
+@click.option("--memory", "memory_bytes", metavar="SIZE", type=MEMORY, help="Only so much memory, e.g. 4GB or 512MiB.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the device does well.")
+@click.option("--image", metavar="PIXELS", type=int, help="Side of a vision model's images.")
+@click.option("--seq", metavar="TOKENS", type=int, help="Tokens per item.")
+@click.option("--train", is_flag=True, help="A training step instead of inference.")
+@click.option("--verify/--no-verify", default=True, show_default=True, help="Try sizes in fresh processes.")
+@click.option("--impact", is_flag=True, help="Also measure throughput, latency and stages by size.")
+@click.option("--latency", "latency_goal_ms", metavar="MS", type=click.FloatRange(min=0, min_open=True),
+              help="A request may take so long: for the recommendation, with --impact.")  # fmt: skip
+@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
+              help="Folder in which the run behind --impact gets a folder of its own.")  # fmt: skip
+@as_json
+def command(
+    *,
+    models: tuple[str, ...],
+    device: str,
+    memory_bytes: int | None,
+    dtype: str | None,
+    image: int | None,
+    seq: int | None,
+    train: bool,
+    verify: bool,
+    impact: bool,
+    latency_goal_ms: float | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """How large a batch of MODEL fits on a device; with --impact also which size pays."""
+    if latency_goal_ms is not None and not impact:
+        raise click.UsageError("--latency chooses among measured sizes: add --impact.")
+
+    from cotenant.measure.events import silent
+    from cotenant.report.batch import batch_note, batch_tables
+    from cotenant.report.progress import watch
+    from cotenant.verbs.batch import batch
+
+    talk = console(talk=True)
+    with watch(talk) if impact else nullcontext(silent) as listener:
+        answers = batch(
+            models,
+            device=device,
+            memory_bytes=memory_bytes,
+            dtype=dtype,
+            image=image,
+            seq=seq,
+            train=train,
+            verify=verify,
+            impact=impact,
+            latency_goal_ms=latency_goal_ms,
+            out=out,
+            said=lambda sentence: talk.print(sentence, style="dim"),
+            listener=listener,
+        )
+    if as_json:
+        show_json(answers)
+        return
+    show(*batch_tables(answers))
+    talk.print(batch_note())
