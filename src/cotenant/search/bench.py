@@ -15,7 +15,7 @@ from cotenant.search.shelf import Shelf
 from cotenant.search.stopwatch import Stopwatch
 from cotenant.workloads.search.protocol import Data
 
-BATCH = 32
+LARGEST_BATCH = 32
 
 Tensors = Mapping[str, torch.Tensor]
 Between = Any
@@ -32,7 +32,7 @@ class Bench:
     candidates: tuple[Candidate, ...]
     device: str = "cpu"
     """As torch calls it."""
-    batch: int = BATCH
+    batch: int = LARGEST_BATCH
     logits: bool = False
     """Whether the scorer looks at what the head says instead of what comes into it."""
     watch: Stopwatch = field(default_factory=Stopwatch)

@@ -61,6 +61,17 @@ class Chain:
         """How many blocks there are between front and tail; none: the model runs as one piece."""
         return len(self.survey.blocks)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """What a file of weights has to hold: every parameter and lasting buffer of the pieces."""
+        wanted = {piece.prefix + name for piece in self.pieces for name in piece.names}
+        lasting = self._model.state_dict()
+        return {name: tuple(lasting[name].shape) for name in wanted if name in lasting}
+
+    def constants(self) -> dict[str, torch.Tensor]:
+        """Buffers that are computed and not learned, so that no file holds them."""
+        lasting = self._model.state_dict()
+        return {name: buffer for name, buffer in self._model.named_buffers() if name not in lasting}
+
     def front(self, weights: Weights, inputs: Inputs) -> State:
         """From a batch to what comes into the first block."""
         if not self.blocks:

@@ -50,7 +50,7 @@ def allot(
             f"even one batch of {batch} items does not fit into {budget_bytes / 1e9:.3g} GB: it takes "
             f"{needed / 1e9:.3g} GB ({largest_bytes / 1e9:.3g} GB for the largest model, {working_bytes / 1e9:.3g} GB "
             f"to compute, {least_cache / 1e9:.3g} GB of intermediate features)",
-            hint=f"--memory {-(-needed // 10**8) / 10:g}GB, or fewer or smaller models",
+            hint=f"--memory {-(-needed // 10**6)}MB, or fewer or smaller models",
         )
     # Weights that fall off have to be read again for each part: they come first, but leave half to the features.
     shelf = min(int(weights_bytes * SLACK), left if root.need_bytes == 0 else left // 2)

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from cotenant.errors import DataError, DeviceError, WorkloadError
-from cotenant.search.bench import BATCH, Bench, new_shelf
+from cotenant.search.bench import LARGEST_BATCH, Bench, new_shelf
 from cotenant.search.candidates import Candidate, random_sibling, resolve
 from cotenant.search.costs import Predicted, Probed, path_of, predict, probe
 from cotenant.search.halving import Round, all_at_once, even_order, rounds
@@ -21,6 +21,8 @@ from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.search.protocol import Data, Scorer
 
+SWIFT_BYTES = 96 << 20
+"""A CPU takes longer for an item of a batch whose activations are larger than this: it gets fresh pages each time."""
 PART_S = 20.0
 """Features are on disk after about this long: what a kill can cost."""
 ITEMS_PER_CLASS = 8
@@ -93,12 +95,13 @@ def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
     tell(f"opening {settings.data}", 0.0)
     data = open_data(settings.data, skip_bad=settings.skip_bad)
     candidates, notes = _fitting(resolve(settings.models, seed=settings.seed), data)
+    working = _working_bytes(candidates)
     bench = Bench(
         data=data,
         order=even_order(data.labels, settings.seed),
         candidates=(*candidates, *_siblings(candidates)),
         device=device,
-        batch=min(BATCH, len(data)),
+        batch=_batch(working, device, len(data)),
         logits=settings.scorer in NEEDS_HEAD,
     )
     shelf = new_shelf(bench, settings.memory_bytes // 2)
@@ -110,7 +113,7 @@ def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
         grow([paths[number] for number in measured]),
         weights_bytes=sum(sizes.values()),
         largest_bytes=largest,
-        working_bytes=max(_working(candidates[number], bench.batch) for number in measured),
+        working_bytes=working * bench.batch,
         batch=bench.batch,
     )
     shelf.limit_bytes = allotment.shelf_bytes
@@ -197,11 +200,22 @@ def path_for(bench: Bench, number: int, found: Read, probed: dict[tuple[str, str
     return path_of(number, candidate.shape_key, found.digests, [piece.label for piece in chain.pieces], probed[key])
 
 
-def _working(candidate: Candidate, batch: int) -> int:
-    """What a batch takes on its way through a model, from a dry run."""
-    seq = None if candidate.kind == "image" else int(candidate.shape["tokens"])
-    needs = ModelWorkload(candidate.entry).properties(WorkloadSpec(name=candidate.entry.name, batch=batch, seq=seq))
-    return max(0, (needs.peak_memory_bytes or 0) - (needs.weight_bytes or 0))
+def _batch(working_bytes: int, device: str, items: int) -> int:
+    """One size for all candidates, since they share batches: a power of two that suits the largest."""
+    batch = LARGEST_BATCH
+    while device == "cpu" and batch > 1 and batch * working_bytes > SWIFT_BYTES:
+        batch //= 2
+    return min(batch, items)
+
+
+def _working_bytes(candidates: Sequence[Candidate]) -> int:
+    """What an item takes at most on its way through a model, from a dry run of each architecture."""
+    most = 0
+    for one in {one.architecture: one for one in candidates}.values():
+        seq = None if one.kind == "image" else int(one.shape["tokens"])
+        needs = ModelWorkload(one.entry).properties(WorkloadSpec(name=one.entry.name, batch=1, seq=seq))
+        most = max(most, (needs.peak_memory_bytes or 0) - (needs.weight_bytes or 0))
+    return most
 
 
 def _score_cost(scorer: Scorer, data: Data, width: int) -> Callable[[int], float]:

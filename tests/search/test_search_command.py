@@ -1,0 +1,236 @@
+"""The verb as its user meets it: results, kills and resumption, refusals in a sentence."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.errors import CotenantError
+from cotenant.search.events import Planned, RoundEnded, Working
+from cotenant.search.ranking import Scored, ranks, tied
+from cotenant.search.settings import read_size, read_time
+from cotenant.verbs.search import search
+
+
+def started(arguments, folder):
+    return subprocess.Popen(
+        [sys.executable, "-m", "cotenant.cli.main", "search", *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def found_features(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.glob("out/*/*/features/*/*.npy")}
+
+
+def test_a_search_that_was_killed_goes_on_without_redoing_or_losing_anything(siblings, photos, tmp_path):
+    made = str(siblings("vit-l-16-mini", 12, changed=3)[0].parent)
+    arguments = ["--data", str(photos), made, "--exact", "--scorer", "knn", "--out", "out", "--memory", "40MB", "-q"]
+    process = started(arguments, tmp_path)
+    deadline = time.monotonic() + 120
+    while len(found_features(tmp_path)) < 3:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = found_features(tmp_path)
+    (folder,) = (tmp_path / "out").glob("*/*")
+    assert not (folder / "result.json").exists()
+
+    resumed = search(None, resume=folder)
+    after = found_features(tmp_path)
+    assert before.items() <= after.items()
+    assert len(after) > len(before)
+
+    whole = search(str(photos), [made], scorer="knn", exact=True, memory_bytes=40 * 10**6, out=tmp_path / "whole")
+    for leaf in (whole.folder / "features").iterdir():
+        parts = [np.concatenate([np.load(part) for part in sorted(place.glob("*.npy"))])
+                 for place in (leaf, folder / "features" / leaf.name)]  # fmt: skip
+        assert np.array_equal(*parts)
+    assert [(line.rank, line.name, line.estimate) for line in resumed.ranking] == [
+        (line.rank, line.name, line.estimate) for line in whole.ranking
+    ]
+
+
+def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(siblings, photos, tmp_path, capsys):
+    made = siblings("vit-b-16-mini", 3, changed=1)
+    out = str(tmp_path / "out")
+    code = main(
+        ["search", "--data", str(photos), "--models", "vit-b-32-mini", *map(str, made), "--scorer", "knn", "--out", out]
+    )
+    text, talk = capsys.readouterr()
+    assert code == 0
+    assert re.search(r"sibling-0\d +0\.\d{3} \[", text)
+    assert "random vit" in text
+    assert "raw pixels" in text
+    assert "timed only" in text
+    assert "vit-b-32-mini" in text.split("timed only")[1]
+    assert "predicted" in text
+    assert "3 models, 72 items" in talk
+    assert "leads with" in talk
+
+    (folder,) = (tmp_path / "out").glob("*/*")
+    assert {line["name"] for line in json.loads((folder / "result.json").read_text())["ranking"]} == {
+        "sibling-00",
+        "sibling-01",
+        "sibling-02",
+    }
+    page = (folder / "report.html").read_text()
+    assert "default-src 'none'" in page
+    assert links(page) == []
+    assert main(["search", "--resume", str(folder), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert [line["name"] for line in again["timed"]] == ["vit-b-32-mini"]
+
+
+def links(page):
+    """Everything that a browser would load."""
+    loaded = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            given = dict(attrs)
+            loaded.extend(given[name] for name in ("src", "href") if name in given and not given[name].startswith("#"))
+
+    Reader().feed(page)
+    return loaded
+
+
+def test_hostile_names_are_text_on_the_page(siblings, photos, tmp_path):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    made = made.rename(made.with_name("<img src=x onerror=alert(1)>"))
+    outcome = search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
+    assert "<img" not in (outcome.folder / "report.html").read_text().split("<script>")[0]
+
+
+def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, tmp_path):
+    heard = []
+    search(str(photos), [str(siblings("vit-b-16-mini", 5, changed=1)[0].parent)], scorer="knn", out=tmp_path,
+           listener=heard.append)  # fmt: skip
+    (plan,) = [event for event in heard if isinstance(event, Planned)]
+    assert plan.models == 5
+    assert plan.rounds == 3
+    assert plan.predicted_s > 0
+    assert plan.steps_shared < plan.steps_alone
+    ended = [event for event in heard if isinstance(event, RoundEnded)]
+    assert [event.models for event in ended] == [5, 3, 2]
+    working = [event for event in heard if isinstance(event, Working) and event.left_s is not None]
+    assert all(event.left_s >= 0 for event in working)
+
+
+def test_a_budget_of_time_uses_fewer_items_and_says_so(siblings, tmp_path):
+    made = siblings("vit-b-16-mini", 2, changed=1)
+    outcome = search("embedded:fashion", [str(one) for one in made], scorer="knn", budget_s=1.0, out=tmp_path / "out")
+    assert outcome.items < outcome.items_there
+    assert any("items were used" in note for note in outcome.notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--models", "bert-base-mini"], "holds images, and none of the candidates reads images"),
+        (["--models", "vit-b-16-mini", "--scorer", "guess"], "there is no scorer 'guess'"),
+        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no amount of memory"),
+        (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is no time"),
+        (["--models", "vit-b-16-mini", "--device", "sim:a100-sxm4-40gb"], "a search runs on cpu or cuda:N"),
+        (["--models", "gemm"], "is no model of images or texts"),
+        (["--models", "vit-b-16-mini,vit-b-16-mini"], "is named twice"),
+        (["--models", "efficientnet-lite0"], "the weights of efficientnet-lite0 are not here yet"),
+        (["--models", "nonsense-net"], "there is no workload 'nonsense-net'"),
+        ([], "Name models"),
+    ],
+)
+def test_what_can_not_be_searched_is_refused_in_a_sentence(arguments, sentence, photos, tmp_path, capsys):
+    assert main(["search", "--data", str(photos), "--out", str(tmp_path / "out"), *arguments]) == 1
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+def test_weights_that_do_not_match_their_configuration_are_refused(siblings, photos, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    weights = load_file(made / "model.safetensors")
+    save_file({name: tensor for name, tensor in weights.items() if ".2." not in name}, made / "model.safetensors")
+    with pytest.raises(CotenantError, match=r"don't match the model: \d+ of \d+ parameters are missing"):
+        search(str(photos), [str(made)], out=tmp_path / "out")
+
+
+def test_a_text_model_without_its_vocabulary_is_refused(siblings, text_table, tmp_path):
+    (made,) = siblings("bert-base-mini", 1, changed=1)
+    (made / "vocab.txt").unlink()
+    with pytest.raises(CotenantError, match="has no vocabulary"):
+        search(text_table, [str(made)], out=tmp_path / "out")
+
+
+def test_a_search_does_not_go_on_with_other_data(siblings, photos, tmp_path):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    outcome = search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
+    next(photos.rglob("*.png")).unlink()
+    with pytest.raises(CotenantError, match="the data of .* is no longer what it was"):
+        search(None, resume=outcome.folder)
+
+
+def test_a_full_disk_is_a_sentence_and_loses_nothing(siblings, photos, tmp_path, monkeypatch):
+    import errno
+
+    from cotenant.search import folder as module
+
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module.np, "save", full)
+    with pytest.raises(CotenantError, match="there is no space for features"):
+        search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
+    monkeypatch.undo()
+    (folder,) = (tmp_path / "out").glob("*/*")
+    assert not list(folder.rglob("*.new"))
+    assert search(None, resume=folder).ranking[0].name == "sibling-00"
+
+
+def test_bad_images_are_refused_or_counted(siblings, photos, tmp_path):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    next(photos.rglob("*.png")).write_bytes(b"no image")
+    with pytest.raises(CotenantError):
+        search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
+    outcome = search(str(photos), [str(made)], scorer="knn", skip_bad=True, out=tmp_path / "out")
+    assert outcome.skipped == 1
+    assert outcome.items == 71
+
+
+def test_candidates_that_the_items_can_not_tell_apart_share_a_rank():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.02, 8)
+    best = Scored(0.80, tuple(0.79 + noise), 400)
+    close = Scored(0.79, tuple(0.785 + noise + rng.normal(0, 0.02, 8)), 400)
+    worse = Scored(0.60, tuple(0.59 + noise), 400)
+    assert tied(best, close)
+    assert not tied(best, worse)
+    assert ranks([best, close, worse]) == [1, 1, 3]
+    assert best.estimate.lo < 0.80 < best.estimate.hi
+
+
+@pytest.mark.parametrize(("text", "value"), [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000)])
+def test_sizes(text, value):
+    assert read_size(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("10min", 600), ("90s", 90), ("2 h", 7200)])
+def test_times(text, value):
+    assert read_time(text) == value
