@@ -53,6 +53,8 @@ class Sensor(NamedTuple):
     source: str
     sensor: str
     unit: str
+    origin: str
+    """The tool or driver that gave it."""
     readings: int
 
 
@@ -186,7 +188,8 @@ class Database:
     def sensors(self, gpu: str | None = None) -> list[Sensor]:
         """What was read, by GPU and source."""
         rows = self._con.execute(
-            "SELECT gpu, source, sensor, any_value(unit), count(*) FROM readings WHERE $gpu IS NULL OR gpu = $gpu "
+            "SELECT gpu, source, sensor, any_value(unit), coalesce(any_value(origin), ''), count(*) FROM readings "
+            "WHERE $gpu IS NULL OR gpu = $gpu "
             "GROUP BY gpu, source, sensor ORDER BY gpu, source, sensor",
             {"gpu": gpu},
         ).fetchall()

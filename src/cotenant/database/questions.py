@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.frequency import BestClock, PowerByClock, TimeByClock, best_clock, fit_power, fit_time
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
+from cotenant.analyse.variability.sentences import anomalies, stuck_sentence
 from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.database.database import AtSetting, Database, Sensor, Work
+from cotenant.database.index import Source
 
-_AS_WITNESS = {"sm_clock_mhz": "clock_mhz", "frequency_mhz": "clock_mhz", "gpu_busy": "utilisation"}
+_AS_WITNESS = {"gpu_busy": "utilisation"}
 """Names of sensors that the search for stuck ones knows under others."""
 
 
@@ -79,6 +82,69 @@ class ClockCurve:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in a database."""
+
+    home: Path
+    sources: tuple[Source, ...]
+    works: tuple[Work, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "database": str(self.home),
+            "sources": [source.to_json() for source in self.sources],
+            "works": [work.to_json() for work in self.works],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStory:
+    """All that is known of one GPU."""
+
+    gpu: str
+    works: tuple[GpuUnderWork, ...]
+    sensors: dict[str, int]
+    """Readings by sensor."""
+    stuck: tuple[StuckSensor, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "gpu": self.gpu,
+            "works": [work.to_json() for work in self.works],
+            "sensors": self.sensors,
+            "stuck_sensors": [one.to_json() for one in self.stuck],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Anomalies:
+    """What is not as it should be, over all work and sensors."""
+
+    works: tuple[Variability, ...]
+    stuck: tuple[StuckSensor, ...]
+
+    def sentences(self) -> list[str]:
+        """One for each."""
+        several = len(self.works) > 1
+        found = [
+            f"{work.work}: {sentence}" if several else sentence for work in self.works for sentence in anomalies(work)
+        ]
+        return found + [stuck_sentence(one.gpu, one.stuck) for one in self.stuck]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "sentences": self.sentences(),
+            "slow": [{"work": work.work, **one.to_json()} for work in self.works for one in work.slow],
+            "changes": [{"work": work.work, **one.to_json()} for work in self.works for one in work.drift.changes],
+            "sick_sensors": [{"work": work.work, **one.to_json()} for work in self.works for one in work.sick_sensors],
+            "stuck_sensors": [one.to_json() for one in self.stuck],
+        }
+
+
 def variabilities(database: Database, part: str | None = None) -> Iterator[tuple[Work, Variability]]:
     """Every kind of work whose name holds the text, one after another: memory holds one at a time."""
     for work in database.find_work(part):
@@ -93,7 +159,8 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
     found = []
     for (name, source), sensors in by_place.items():
         for sensor, one in sensors.items():
-            if not sensor.startswith("power") or "limit" in sensor:
+            # A simulated GPU at its cap draws the same to the last digit; no real one does.
+            if not sensor.startswith("power") or "limit" in sensor or one.origin.startswith("simulated"):
                 continue
             at_s, values = database.series(one)
             witnesses = {}
@@ -107,7 +174,21 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
     return found
 
 
-def one_gpu(database: Database, name: str) -> list[GpuUnderWork]:
+def all_anomalies(database: Database, part: str | None = None) -> Anomalies:
+    """What is not as it should be; sensors are looked at unless one kind of work is asked for."""
+    works = tuple(found for _, found in variabilities(database, part))
+    return Anomalies(works, tuple(stuck_sensors(database)) if part is None else ())
+
+
+def gpu_story(database: Database, name: str) -> GpuStory:
+    """All that is known of one GPU."""
+    sensors: dict[str, int] = {}
+    for one in database.sensors(name):
+        sensors[one.sensor] = sensors.get(one.sensor, 0) + one.readings
+    return GpuStory(name, tuple(_under_works(database, name)), sensors, tuple(stuck_sensors(database, name)))
+
+
+def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
     """A GPU under every kind of work that it was measured with."""
     found = []
     for work, seen in variabilities(database):

@@ -16,7 +16,7 @@ from cotenant.report.tables import sentence_list
 
 if TYPE_CHECKING:
     from cotenant.database.add import Added
-    from cotenant.verbs.db import Anomalies, Contents, GpuStory
+    from cotenant.database.questions import Anomalies, Contents, GpuStory
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 SLOWEST = 12

@@ -2,82 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift
     from cotenant.analyse.variability.summary import Variability
     from cotenant.database.add import Added
-    from cotenant.database.database import Work
-    from cotenant.database.index import Source
-    from cotenant.database.questions import GpuUnderWork, StuckSensor
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What is in a database."""
-
-    home: Path
-    sources: "tuple[Source, ...]"
-    works: "tuple[Work, ...]"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "database": str(self.home),
-            "sources": [source.to_json() for source in self.sources],
-            "works": [work.to_json() for work in self.works],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class GpuStory:
-    """All that is known of one GPU."""
-
-    gpu: str
-    works: "tuple[GpuUnderWork, ...]"
-    sensors: dict[str, int]
-    """Readings by sensor."""
-    stuck: "tuple[StuckSensor, ...]"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "gpu": self.gpu,
-            "works": [work.to_json() for work in self.works],
-            "sensors": self.sensors,
-            "stuck_sensors": [one.to_json() for one in self.stuck],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Anomalies:
-    """What is not as it should be, over all work and sensors."""
-
-    works: "tuple[Variability, ...]"
-    stuck: "tuple[StuckSensor, ...]"
-
-    def sentences(self) -> list[str]:
-        """One for each."""
-        from cotenant.analyse.variability.sentences import anomalies, stuck_sentence
-
-        several = len(self.works) > 1
-        found = [
-            f"{work.work}: {sentence}" if several else sentence for work in self.works for sentence in anomalies(work)
-        ]
-        return found + [stuck_sentence(one.gpu, one.stuck) for one in self.stuck]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "sentences": self.sentences(),
-            "slow": [{"work": work.work, **one.to_json()} for work in self.works for one in work.slow],
-            "changes": [{"work": work.work, **one.to_json()} for work in self.works for one in work.drift.changes],
-            "sick_sensors": [{"work": work.work, **one.to_json()} for work in self.works for one in work.sick_sensors],
-            "stuck_sensors": [one.to_json() for one in self.stuck],
-        }
+    from cotenant.database.questions import Anomalies, Contents, GpuStory
 
 
 def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
@@ -98,9 +30,10 @@ def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = Fa
     return add(paths, _home(db), skip_bad=skip_bad)
 
 
-def db_contents(*, db: Path | None = None) -> Contents:
+def db_contents(*, db: Path | None = None) -> "Contents":
     """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
     from cotenant.database.database import Database
+    from cotenant.database.questions import Contents
 
     home = _home(db)
     with Database.open(home) as database:
@@ -120,21 +53,17 @@ def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variab
         return tuple(found for _, found in variabilities(database, work))
 
 
-def db_gpu(gpu: str, *, db: Path | None = None) -> GpuStory:
+def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
     """All that is known of one GPU, named by its UUID or a part of it.
 
     Raises:
         DatabaseError: There is no such GPU, or several.
     """
     from cotenant.database.database import Database
-    from cotenant.database.questions import one_gpu, stuck_sensors
+    from cotenant.database.questions import gpu_story
 
     with Database.open(_home(db)) as database:
-        name = database.find_gpu(gpu)
-        sensors: dict[str, int] = {}
-        for one in database.sensors(name):
-            sensors[one.sensor] = sensors.get(one.sensor, 0) + one.readings
-        return GpuStory(name, tuple(one_gpu(database, name)), sensors, tuple(stuck_sensors(database, name)))
+        return gpu_story(database, database.find_gpu(gpu))
 
 
 def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, Drift]":
@@ -146,16 +75,13 @@ def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, D
         return {one.name: drift(database.readings(one)) for one in database.find_work(work)}
 
 
-def db_anomalies(work: str | None = None, *, db: Path | None = None) -> Anomalies:
+def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomalies":
     """Which GPU is slow, since when and why; what changed; which sensor can't be believed. Raises DatabaseError."""
     from cotenant.database.database import Database
-    from cotenant.database.questions import stuck_sensors, variabilities
+    from cotenant.database.questions import all_anomalies
 
     with Database.open(_home(db)) as database:
-        return Anomalies(
-            tuple(found for _, found in variabilities(database, work)),
-            tuple(stuck_sensors(database)) if work is None else (),
-        )
+        return all_anomalies(database, work)
 
 
 def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> Path:

@@ -136,6 +136,8 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
     found: list[Change] = []
     for (gpu, at, values), (days, daily) in zip(series, by_day, strict=True):
         steps = _steps(values, len(series), max(noise_of([values]), usual))
+        if steps and _line_fits_better(at, values, steps):
+            steps = []
         found += [Change(gpu, "step", float(at[step.at]), step.before, step.after) for step in steps]
         if not steps and (change := _drifted(gpu, days, daily, len(series))) is not None:
             found.append(change)
@@ -155,6 +157,19 @@ def _steps(values: Floats, series: int, noise: float) -> list[Step]:
     calm[1:-1] = np.median(np.stack([values[:-2], values[1:-1], values[2:]]), axis=0)
     calm[0], calm[-1] = np.median(values[:3]), np.median(values[-3:])
     return find_steps(calm, noise, penalty(values.size, series, max(2, values.size - 2)), LEAST)
+
+
+def _line_fits_better(at: Floats, values: Floats, steps: list[Step]) -> bool:
+    """A slope over the whole time leaves less than the levels do: then it is a drift, though it looks like steps."""
+    bounds = [0, *(step.at for step in steps), values.size]
+    levels = sum(
+        float(((part - part.mean()) ** 2).sum()) for part in (values[a:b] for a, b in itertools.pairwise(bounds))
+    )
+    centred = at - at.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ values) / spread if spread > 0 else 0.0
+    rest = values - values.mean() - slope * centred
+    return float(rest @ rest) < levels
 
 
 def _drifted(gpu: str, at: Floats, values: Floats, series: int) -> Change | None:

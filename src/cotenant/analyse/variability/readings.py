@@ -1,6 +1,6 @@
 """Measurements of one kind of work on many GPUs, as columns sorted by GPU and time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -132,6 +132,19 @@ class Readings:
                 for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)
             ]
         )
+        return self._chosen(rows)
+
+    def since(self, begin_s: Mapping[str, float]) -> "Readings":
+        """Without what some GPUs did before a time; the last time given for a GPU holds."""
+        if not begin_s:
+            return self
+        begin = np.full(len(self.gpus), -np.inf)
+        for number, gpu in enumerate(self.gpus):
+            begin[number] = begin_s.get(gpu, -np.inf)
+        kept = ~(self.at_s < begin[self.gpu])
+        return self._chosen(np.flatnonzero(kept))
+
+    def _chosen(self, rows: npt.NDArray[np.int64]) -> "Readings":
         columns = ("gpu", "time_ms", *SENSORS, "at_s", *PLACES)
         return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 def resamples_for(gpus: int) -> int:
     """How many resamples: as many as a second allows, at least 200."""
-    return int(np.clip(_WORK // max(1, gpus), 200, 2000))
+    return int(np.clip(_WORK // max(1, gpus), 200, 1000))
 
 
 def draws_of(gpus: int) -> Ints:

@@ -16,8 +16,11 @@ _PARTS = 10
 STILL_READINGS = 20
 STILL_S = 5.0
 """Tools that poll faster than a sensor changes, or average over a second, repeat themselves for less than this."""
-MOVED = {"temperature_c": 5.0, "clock_mhz": 100.0, "utilisation": 30.0, "power_w": 30.0}
-"""So much has to change elsewhere before a reading that stands still is suspect."""
+MOVED = {"temperature_c": 5.0, "utilisation": 30.0}
+"""So much has to change elsewhere before a power reading that stands still is suspect. Clocks are no witness: where
+power is held at a cap, they are what moves instead."""
+GAP = 20
+"""A pause of so many times the usual one between readings ends a stretch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,9 @@ class Stuck:
 
 def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Floats]) -> Stuck | None:
     """The longest such stretch of 20 readings and 5 s or more, if there is one; witnesses are sensors read together."""
-    changes = np.flatnonzero(np.diff(values) != 0) + 1
+    pauses = np.diff(at_s)
+    broken = pauses > GAP * np.median(pauses) if pauses.size else pauses > 0
+    changes = np.flatnonzero((np.diff(values) != 0) | broken) + 1
     bounds = np.concatenate(([0], changes, [values.size]))
     lengths = np.diff(bounds)
     for place in np.argsort(-lengths)[:5].tolist():

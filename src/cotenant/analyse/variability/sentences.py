@@ -46,6 +46,8 @@ def anomalies(found: Variability) -> list[str]:
         )
     sentences += [change_sentence(one) for one in found.drift.changes]
     sentences += [sick_sentence(one) for one in found.sick_sensors]
+    if found.simulated:
+        return [f"Simulated: {sentence}" for sentence in sentences]
     return sentences
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from cotenant.analyse.missing import Number
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.decomposition import Decomposition, decompose
@@ -59,8 +61,7 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
     """Everything about one kind of work. Needs at least one row."""
     if not len(readings):
         raise ValueError("there is no reading to analyse")
-    tested = alikeness(readings)
-    changes, fence = drift(readings), slow_fence(readings.gpu_times)
+    tested, changes = alikeness(readings), drift(readings)
     return Variability(
         work=work,
         simulated=simulated,
@@ -69,12 +70,19 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
         correlations=rank_correlations(readings),
         alikeness=tested,
         straggler=straggler_cost(readings.gpu_times),
-        slow=tuple(
-            replace(one, since_s=slow_since(changes.changes, one.gpu, one.ratio, fence))
-            for one in slow_gpus(readings)
-            if tested.p_value is None or tested.p_value <= LEVEL
-        ),
+        slow=() if tested.p_value is not None and tested.p_value > LEVEL else _slow_now(readings, changes),
         sick_sensors=sick_sensors(readings),
         drift=changes,
         profiles=gpu_profiles(readings),
+    )
+
+
+def _slow_now(readings: Readings, changes: Drift) -> tuple[SlowGpu, ...]:
+    """Slow as they are now, after their last step; with the day on which they became so."""
+    now = readings.since({change.gpu: change.at_s for change in changes.changes if change.kind == "step"})
+    fence, middle = slow_fence(now.gpu_times), float(np.median(readings.gpu_times))
+    usual = dict(zip(readings.gpus, readings.gpu_times / middle, strict=True))
+    return tuple(
+        replace(one, since_s=slow_since(changes.changes, one.gpu, float(usual[one.gpu]), fence))
+        for one in slow_gpus(now)
     )
