@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.analyse.kernel_overlap import Window, binned, kernels_by_tenant, merged, overlaps, profile_of, window_of
+from cotenant.analyse.kernel_overlap import (
+    Window,
+    binned,
+    excerpt_of,
+    kernels_by_tenant,
+    merged,
+    overlaps,
+    profile_of,
+    window_of,
+)
 
 
 def table(*rows):
@@ -104,3 +113,13 @@ def test_merged_intervals_are_apart_and_in_order(rows):
     starts, ends = merged(np.array([s for s, _ in rows]), np.array([s + d for s, d in rows]))
     assert (starts < ends).all()
     assert (starts[1:] > ends[:-1]).all()
+
+
+def test_an_excerpt_is_the_middle_and_holds_what_an_eye_can_tell_apart():
+    many = table(*[("a", "k", "d", n * 1000, 500) for n in range(1000)])
+    excerpt = excerpt_of(many, Window(0, 1_000_000), most=100)
+    assert excerpt.start_s == pytest.approx(450e-6)
+    assert excerpt.length_ms == pytest.approx(0.1)
+    assert len(excerpt.launches) == 100
+    assert excerpt.launches[0].start_us == 0
+    assert excerpt.launches[0].duration_us == 0.5

@@ -202,6 +202,20 @@ class TestFilesOfOtherTools:
         assert "sm_active" in shown
         assert "█" in shown
 
+    def test_a_page_with_timelines_holds_no_script_and_names_are_text(self, tmp_path, capsys):
+        made = Export(tmp_path / "report.sqlite")
+        made.kernel(0, 600, 11, "<script>alert(1)</script>")
+        made.kernel(400, 1000, 12, "conv")
+        made.metric(0, 1, "SMs Active [Throughput %]", [(0, 50), (500, 100)])
+        made.close()
+        page = tmp_path / "profile.html"
+        assert main(["profile", str(tmp_path / "report.sqlite"), "--html", str(page)]) == 0
+        text = page.read_text()
+        assert "<script" not in text
+        assert text.count("<rect") == 2 + 2
+        assert "&lt;script&gt;" in text
+        assert "sm_active: 75 %" in text
+
     def test_sensors_alone_are_no_profile(self, tmp_path):
         path = tmp_path / "smi.csv"
         path.write_text("timestamp, power.draw [W]\n2023/07/30 18:26:14.684, 81.46\n")

@@ -11,6 +11,7 @@ from cotenant.records import Columns, Int64s
 
 Floats = npt.NDArray[np.float64]
 TIMELINE_PARTS = 40
+MOST_LAUNCHES = 300
 COPY = "[CUDA mem"
 """How the names of copies begin: they move data beside the kernels, so they don't count as running."""
 
@@ -83,6 +84,27 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel of an excerpt."""
+
+    tenant: str
+    name: str
+    start_us: float
+    """From the excerpt's start."""
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The middle of the window, as long as an eye can tell kernels apart."""
+
+    start_s: float
+    """From the window's start."""
+    length_ms: float
+    launches: tuple[Launch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelProfile:
     """What kernels say of one mix."""
 
@@ -93,6 +115,7 @@ class KernelProfile:
     tenants: tuple[TenantKernels, ...]
     overlaps: tuple[Overlap, ...]
     activity: tuple[Activity, ...] = ()
+    excerpt: Excerpt | None = None
 
 
 def profile_of(
@@ -132,6 +155,30 @@ def profile_of(
             _activity(device, sensor, unit, binned(t_ns, value, window, TIMELINE_PARTS))
             for device, sensor, unit, t_ns, value in readings
             if ((t_ns >= window.start_ns) & (t_ns <= window.end_ns)).any()
+        ),
+        excerpt=excerpt_of(kernels, window) if some else None,
+    )
+
+
+def excerpt_of(kernels: Columns, window: Window, *, most: int = MOST_LAUNCHES) -> Excerpt:
+    """The kernels in the middle of the window, about so many at most."""
+    count = max(int(_clipped(kernels, window)[2].sum()), 1)
+    length = max(1, round(window.length_ns * min(1.0, most / count)))
+    begin = window.start_ns + (window.length_ns - length) // 2
+    part = Window(begin, begin + length)
+    starts, ends, inside = _clipped(kernels, part)
+    places = np.flatnonzero(inside)[: 2 * most]  # where they come in bursts, the excerpt is fuller than the rest
+    return Excerpt(
+        start_s=(begin - window.start_ns) / 1e9,
+        length_ms=length / 1e6,
+        launches=tuple(
+            Launch(
+                str(kernels["tenant"][k]),
+                str(kernels["name"][k]),
+                float(starts[k] - begin) / 1e3,
+                float(ends[k] - starts[k]) / 1e3,
+            )
+            for k in places[np.argsort(starts[places], kind="stable")]
         ),
     )
 

@@ -28,6 +28,7 @@ On a CPU kernels are torch's operators.
               help="Folder in which the pass gets a folder of its own.")  # fmt: skip
 @click.option("--top", metavar="N", type=click.IntRange(1), default=5, show_default=True, help="Kernels per tenant.")
 @click.option("--skip-bad", is_flag=True, help="Of a file: leave out lines that can't be used.")
+@click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with timelines.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @as_json
 def command(
@@ -39,6 +40,7 @@ def command(
     out: Path,
     top: int,
     skip_bad: bool,
+    html: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> int:
@@ -57,6 +59,7 @@ def command(
             out=out,
             top=top,
             skip_bad=skip_bad,
+            html=html,
             listener=listener,
         )
     if as_json:

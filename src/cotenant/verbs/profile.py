@@ -34,6 +34,7 @@ def profile(
     out: Path = Path("runs"),
     top: int = 10,
     skip_bad: bool = False,
+    html: Path | None = None,
     listener: Listener = silent,
 ) -> Profile:
     """Profile every mix of a study once, or show a profile that is there already.
@@ -47,11 +48,32 @@ def profile(
         out: The folder in which the pass gets a folder of its own.
         top: Kernels listed per tenant.
         skip_bad: Of a file: leave lines out that can't be used, and count them.
+        html: Also write a page with timelines of kernels to this file.
         listener: Told what happens while it goes on.
 
     Raises:
         CotenantError: It can't be read or carried out; the sentence says why.
     """
+    found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
+    if html is not None:
+        from cotenant.report.profile_page import profile_page
+        from cotenant.verbs.report import write_whole
+
+        write_whole(html, profile_page(found.profiles, subject=found.subject, tool=found.tool, notes=found.notes))
+    return found
+
+
+def _found(
+    subject: str | Path | Study,
+    device: str | None,
+    overrides: Sequence[str],
+    *,
+    tool: str | None,
+    out: Path,
+    top: int,
+    skip_bad: bool,
+    listener: Listener,
+) -> Profile:
     path = None if isinstance(subject, Study) else Path(subject)
     if path is not None and path.is_dir():
         return _of_run(path, top)
