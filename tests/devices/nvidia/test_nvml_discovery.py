@@ -45,6 +45,15 @@ def test_gpus_that_differ_are_described_as_they_are(mock_nvml):
     assert (nvml.driver_version(), nvml.cuda_version()) == ("550.54.15", "12.4")
 
 
+def test_an_architecture_that_the_driver_does_not_tell_is_known_by_its_compute_capability(mock_nvml):
+    mock_nvml.fail("nvmlDeviceGetArchitecture", 13)
+    mock_nvml.change(2, cc_major=7, cc_minor=5)
+    assert [gpu.architecture for gpu in nvml.gpus()] == ["volta", "ampere", "turing"]
+    mock_nvml.fail("nvmlDeviceGetArchitecture", 0)
+    mock_nvml.change(2, arch=99, cc_major=42)
+    assert nvml.find(2).architecture == "unknown"
+
+
 def test_a_gpu_is_found_by_number_uuid_or_the_beginning_of_it(mock_nvml):
     uuid = nvml.find(1).uuid
     assert nvml.find("1").uuid == nvml.find(uuid).uuid == nvml.find(uuid[4:12]).uuid == nvml.find(uuid.lower()).uuid
@@ -114,11 +123,11 @@ def test_symbols_that_an_older_driver_lacks_cost_only_what_they_gave(mock_nvml, 
         tmp_path / "old",
         without=[
             "nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlGpmQueryDeviceSupport",
-            "nvmlDeviceGetArchitecture", "nvmlDeviceGetMigMode",
+            "nvmlDeviceGetArchitecture", "nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses_v3",
         ],
     )  # fmt: skip
     v100, _, h100 = ask_elsewhere({**os.environ, **mock_nvml.env(old)})
-    assert {"power_w", "energy_j", "sm_clock_mhz", "event_reasons", "temperature_c"} <= set(v100.split())
+    assert {"power_w", "energy_j", "sm_clock_mhz", "event_reasons", "temperature_c", "processes"} <= set(v100.split())
     assert not {"throttled_power_cap_s", "memory_temperature_c", "sm_active"} & set(h100.split())
     assert "any_kernel_share" in h100.split()
 

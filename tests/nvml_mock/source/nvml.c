@@ -239,6 +239,7 @@ static int listed(Device d, unsigned *count, ProcessInfo *to, int wanted) {
     DONE(OK);
 }
 API nvmlDeviceGetComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 1); }
+API nvmlDeviceGetComputeRunningProcesses_v2(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 1); }
 API nvmlDeviceGetGraphicsRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 0); }
 API nvmlDeviceGetMPSComputeRunningProcesses_v3(Device d, unsigned *count, ProcessInfo *to) { return listed(d, count, to, 0); }
 

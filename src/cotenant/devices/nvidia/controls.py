@@ -14,6 +14,8 @@ from cotenant.devices.nvidia.notes import Before
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.nvidia.settings import Wanted, check
 
+BASE_CLOCK = 0xFFFFFF01
+"""NVML's symbol for the clock that the rated power sustains."""
 NEAR_W = 1.0
 """A limit that reads back this near is the one that was set."""
 
@@ -129,8 +131,7 @@ def _steps(wanted: Wanted) -> Iterator[_Step]:
         mhz = wanted.mem_clock_mhz
         yield _Step("mem_clock_mhz", "nvmlDeviceSetMemoryLockedClocks", (mhz, mhz), f"-lmc {mhz},{mhz}")
     if wanted.to_base:
-        base = library.binding("NVML_CLOCK_LIMIT_ID_TDP")
-        yield _Step("boost", "nvmlDeviceSetGpuLockedClocks", (base, base), "-lgc tdp,tdp")
+        yield _Step("boost", "nvmlDeviceSetGpuLockedClocks", (BASE_CLOCK, BASE_CLOCK), "-lgc tdp,tdp")
     elif wanted.sm_clock_mhz is not None:
         mhz = wanted.sm_clock_mhz
         yield _Step("sm_clock_mhz", "nvmlDeviceSetGpuLockedClocks", (mhz, mhz), f"-lgc {mhz},{mhz}")

@@ -18,7 +18,7 @@ _TROUBLES: Mapping[int, Trouble] = {
     16: "lost", 18: "no driver", 28: "lost",
 }  # fmt: skip
 
-_UNINITIALIZED = 1
+_UNINITIALIZED, _FUNCTION_NOT_FOUND = 1, 13
 
 
 class DriverProblem(DeviceError):
@@ -107,15 +107,16 @@ def call(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:
         DriverProblem: It failed, or isn't there.
     """
     bindings = _library.bindings()
+    bound = getattr(bindings, function, None)
+    if bound is None:
+        sentence, hint = f"the installed nvidia-ml-py has no {function}", "pip install --upgrade nvidia-ml-py"
+        raise DriverProblem(sentence, trouble="no function", code=_FUNCTION_NOT_FOUND, hint=hint)
     try:
-        return getattr(bindings, function)(*args)
+        return bound(*args)
     except bindings.NVMLError as error:
         raise problem(error, function, of) from None
-    except AttributeError:
-        message = f"the installed nvidia-ml-py has no {function}"
-        raise DriverProblem(
-            message, trouble="no function", code=13, hint="pip install --upgrade nvidia-ml-py"
-        ) from None
+    except bindings.NVMLLibraryMismatchError:  # what the bindings make of a missing symbol, for some functions
+        raise problem(bindings.NVMLError(_FUNCTION_NOT_FOUND), function, of) from None
 
 
 def ask(function: str, *args: Any, of: str = "the NVIDIA driver") -> Any:

@@ -136,10 +136,17 @@ def processes(gpu: GpuFacts) -> tuple[GpuProcess, ...]:
     """Who holds a context on a GPU, whoever started it. Under MPS the clients are listed as well."""
     found: dict[int, GpuProcess] = {}
     for kind in ("Compute", "MPSCompute", "Graphics"):
-        for each in ask(f"nvmlDeviceGet{kind}RunningProcesses", handle(gpu), of=gpu.label) or ():
+        listed = process_function(gpu, kind)
+        for each in (listed and ask(listed, handle(gpu), of=gpu.label)) or ():
             name = ask("nvmlSystemGetProcessName", each.pid)
             found[each.pid] = GpuProcess(int(each.pid), each.usedGpuMemory, None if name is None else str(name))
     return tuple(found[pid] for pid in sorted(found))
+
+
+def process_function(gpu: GpuFacts, kind: str = "Compute") -> str | None:
+    """By what name this driver lists processes: the third version of it begins with drivers of branch 510."""
+    names = (f"nvmlDeviceGet{kind}RunningProcesses{version}" for version in ("_v3", "_v2"))
+    return next((name for name in names if ask(name, handle(gpu), of=gpu.label) is not None), None)
 
 
 def free_memory_bytes(gpu: GpuFacts) -> int:
@@ -177,7 +184,7 @@ def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
         index=index,
         uuid=str(call("nvmlDeviceGetUUID", device, of=of)),
         name=str(call("nvmlDeviceGetName", device, of=of)),
-        architecture=ARCHITECTURES.get(int(ask("nvmlDeviceGetArchitecture", device, of=of) or -1), "unknown"),
+        architecture=_architecture(ask("nvmlDeviceGetArchitecture", device, of=of), capability),
         driver=driver,
         memory_bytes=int(call("nvmlDeviceGetMemoryInfo", device, of=of).total),
         compute_capability=(int(capability[0]), int(capability[1])),
@@ -192,6 +199,16 @@ def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
         persistence=None if persistence is None else bool(persistence),
         pci=str(call("nvmlDeviceGetPciInfo", device, of=of).busId),
     )
+
+
+def _architecture(told: int | None, capability: Sequence[int]) -> str:
+    """As the driver says; drivers before 450 don't, but each architecture has compute capabilities of its own."""
+    if told is not None and told in ARCHITECTURES:
+        return ARCHITECTURES[told]
+    since = {(3, 0): 2, (5, 0): 3, (6, 0): 4, (7, 0): 5, (7, 5): 6, (8, 0): 7, (8, 9): 8, (9, 0): 9, (10, 0): 10}
+    own = (int(capability[0]), int(capability[1]))
+    known = [number for first, number in since.items() if first <= own]
+    return ARCHITECTURES[known[-1]] if known and own < (13, 0) else "unknown"
 
 
 def _power_limits(device: Any, of: str) -> PowerLimits | None:

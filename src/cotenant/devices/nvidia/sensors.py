@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
 from cotenant.devices.nvidia.ladder import Choice, choose
-from cotenant.devices.nvidia.nvml import GpuFacts, handle
+from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
 from cotenant.devices.nvidia.power_sensor import Counter, PowerSensor
 from cotenant.devices.protocol import Probe, SensorInfo
 
@@ -13,7 +13,6 @@ CLOCK_PERIOD_S = 0.1
 SLOW_PERIOD_S = 0.5
 SOURCE = "NVML"
 _SM, _MEMORY = 1, 2
-_PROCESSES = "nvmlDeviceGetComputeRunningProcesses"
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """Drivers before 535 know it by the second name only; the bits are the same."""
 _Reader = tuple[int, Callable[[], Sequence[float]]]
@@ -228,11 +227,11 @@ def _slow(gpu: GpuFacts, found: Survey) -> Probe | None:
         quality = "held by all processes and the driver, whether they use it or not"
         infos.append(SensorInfo("memory_used_bytes", "B", SOURCE, SLOW_PERIOD_S, quality))
         readers.append((1, lambda: (float(memory(device).used),)))
-    if _answers(gpu, _PROCESSES):
+    if (listed := process_function(gpu)) is not None:
         quality = "of compute processes, whoever started them; in MIG mode of the whole GPU"
         infos.append(SensorInfo("processes", "processes", SOURCE, SLOW_PERIOD_S, f"number {quality}"))
         infos.append(SensorInfo("process_memory_bytes", "B", SOURCE, SLOW_PERIOD_S, f"sum {quality}"))
-        readers.append((2, _process_reader(gpu)))
+        readers.append((2, _process_reader(gpu, listed)))
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
@@ -245,8 +244,8 @@ def _utilisation(gpu: GpuFacts) -> Probe | None:
     return _ReadTogether(gpu, [info], [(1, lambda: (rates(device).gpu / 100.0,))])
 
 
-def _process_reader(gpu: GpuFacts) -> Callable[[], Sequence[float]]:
-    listed, device = library.function(_PROCESSES), handle(gpu)
+def _process_reader(gpu: GpuFacts, name: str) -> Callable[[], Sequence[float]]:
+    listed, device = library.function(name), handle(gpu)
 
     def read() -> Sequence[float]:
         found = listed(device)
