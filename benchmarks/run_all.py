@@ -138,7 +138,7 @@ def search_scoring(found: dict[str, Any]) -> Iterable[str]:
     """Scorers of a model search beside what they score."""
     yield (
         f"Scoring {found['items']:,} items with {found['width']} features and {found['classes']:,} classes, one "
-        f"thread, median of {found['candidates']} candidates; the cost grows in proportion to the number of candidates. "
+        f"thread, median of {found['candidates']} candidates; the cost grows with their number. "
         f"Extracting as many features with {found['model']}, the smallest full-size model, takes "
         f"{found['extraction_s']:.0f} s (from a part of the items)."
     )
