@@ -213,12 +213,14 @@ def test_after_a_kill_the_next_command_puts_it_back(holder):
     holder.wait(timeout=20)
     gpu = nvml.find(0)
     assert state(gpu) == (1200, 200)
-    [said] = controls.left_behind().values()
-    assert said == (
+    assert controls.left_behind()[gpu.uuid] == (
+        "unlock the SM clock of GPU 0 (Tesla V100-SXM2-16GB)",
+        "set the power limit of GPU 0 (Tesla V100-SXM2-16GB) back to 300 W",
+    )
+    assert controls.restore(gpu) == (
         "the SM clock of GPU 0 (Tesla V100-SXM2-16GB) is unlocked",
         "the power limit of GPU 0 (Tesla V100-SXM2-16GB) is 300 W again",
     )
-    assert controls.restore(gpu) == said
     assert state(gpu) == (135, 300)
     assert controls.restore(gpu) == ()
 

@@ -66,7 +66,7 @@ def restore(gpu: GpuFacts) -> tuple[str, ...]:
         return ()
     _undo(gpu, note.before)
     notes.remove(gpu.uuid)
-    return tuple(_sentences(gpu, note.before))
+    return tuple(done for _, done in _work(gpu, note.before))
 
 
 def left_behind() -> Mapping[str, tuple[str, ...]]:
@@ -75,7 +75,7 @@ def left_behind() -> Mapping[str, tuple[str, ...]]:
     for gpu in nvml.gpus():
         note = notes.read(gpu.uuid)
         if note is not None and note.orphaned:
-            found[gpu.uuid] = tuple(_sentences(gpu, note.before))
+            found[gpu.uuid] = tuple(to_do for to_do, _ in _work(gpu, note.before))
     return found
 
 
@@ -170,15 +170,19 @@ def _undo(gpu: GpuFacts, before: Before) -> None:
         library.call("nvmlDeviceSetPersistenceMode", device, int(before.persistence), of=of)
 
 
-def _sentences(gpu: GpuFacts, before: Before) -> Iterator[str]:
+def _work(gpu: GpuFacts, before: Before) -> Iterator[tuple[str, str]]:
+    """What there is to put back: as an order, and as a report when it is done."""
+    of = gpu.label
     if before.unlock_sm:
-        yield f"the SM clock of {gpu.label} is unlocked"
+        yield f"unlock the SM clock of {of}", f"the SM clock of {of} is unlocked"
     if before.unlock_memory:
-        yield f"the memory clock of {gpu.label} is unlocked"
+        yield f"unlock the memory clock of {of}", f"the memory clock of {of} is unlocked"
     if before.power_limit_w is not None:
-        yield f"the power limit of {gpu.label} is {before.power_limit_w:g} W again"
+        watts = f"{before.power_limit_w:g} W"
+        yield f"set the power limit of {of} back to {watts}", f"the power limit of {of} is {watts} again"
     if before.persistence is not None:
-        yield f"persistence of {gpu.label} is {'on' if before.persistence else 'off'} again"
+        on = "on" if before.persistence else "off"
+        yield f"turn persistence of {of} {on}", f"persistence of {of} is {on} again"
 
 
 @contextmanager
