@@ -53,11 +53,13 @@ def test_cores_written_wrongly_are_refused_with_the_right_forms(name):
     assert "\n" not in error.value.message
 
 
-@pytest.mark.parametrize("name", ["cuda", "cuda:0", "gpu"])
-def test_accelerators_are_refused_honestly(name):
-    with pytest.raises(DeviceError, match="measures CPUs and simulates GPUs") as error:
+@pytest.mark.parametrize(
+    ("name", "meant"), [("gpu", "cuda"), ("nvidia:0", "cuda"), ("hip:0", "rocm"), ("cudo:0", "cuda")]
+)
+def test_what_people_write_for_a_gpu_gets_a_suggestion(name, meant):
+    with pytest.raises(DeviceError, match="there is no device") as error:
         find_device(name)
-    assert "cotenant devices" in error.value.hint
+    assert f"did you mean {meant!r}?" in error.value.hint
 
 
 @pytest.mark.parametrize("name", ["cpus", "CPU", "cp", "cpu0"])

@@ -3,13 +3,14 @@
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from cotenant import __version__
+from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sensor_faults import faults
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError
@@ -23,6 +24,8 @@ from cotenant.tenancy import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import WorkloadSpec
 
 WINDOW_S = 1.0
+WATCHED_S = 2.5
+"""Of the trial in which sensors are watched: one that stands still for less proves nothing."""
 LEAD_S = 0.3
 WARM_S = (0.1, 2.0)
 WORKLOAD = "sgemm-mini"
@@ -79,7 +82,7 @@ def try_out(device: Device) -> SelfTest:
 
 
 def _checks(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
-    alone = bench.carry_out(_trial(0, "alone", (), 1), session=0, rates={})
+    alone = bench.carry_out(_trial(0, "alone", (), 1, window_s=WATCHED_S), session=0, rates={})
     yield _timing(alone)
     yield _memory(alone)
     yield from _sensors(alone)
@@ -168,6 +171,12 @@ def _proven(trial: Trial, records: TrialRecords) -> SelfCheck:
     return SelfCheck(f"sharing {trial.sharing}", "ok", f"proven; requests served: {told}", {"served": served})
 
 
+def _limits(device: Device) -> Any:
+    """The power limits as the driver tells them now; None for a CPU."""
+    uuid = device.describe().get("uuid")
+    return nvml.find(uuid).power_limits if isinstance(uuid, str) and uuid.startswith("GPU-") else None
+
+
 def _served(records: TrialRecords, tenant: str) -> int:
     if not records.requests:
         return 0
@@ -180,16 +189,19 @@ def _controls(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
     if device.name.startswith("cpu"):
         wanted = [{"governor": "performance"}]
     absolute = getattr(device, "absolute", None)
+    before = _limits(device)
     for number, settings in enumerate(wanted):
         name = f"control {next(iter(settings))}"
         try:
             settings = dict(absolute(settings)) if absolute else settings  # noqa: PLW2901 - the same, in numbers
-            trial = _trial(1000 + number, "alone", (), 1, settings)
+            trial = _trial(1000 + number, "alone", (), 1, settings=settings)
             records = bench.carry_out(trial, session=0, rates={})
         except DeviceError as error:
             yield SelfCheck(name, "skipped", f"{error.message}")
             continue
-        broken = [] if "controls_applied" not in records.trial["failed_checks"] else records.trial["reasons"]
+        broken = [] if "controls_applied" not in records.trial["failed_checks"] else list(records.trial["reasons"])
+        if (now := _limits(device)) != before:
+            broken.append(f"the power limit was {before} and is {now} afterwards")
         value = next(iter(settings.values()))
         if broken:
             yield SelfCheck(name, "failed", f"{value}: {'; '.join(broken)}", {"set": value})
@@ -198,7 +210,13 @@ def _controls(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
 
 
 def _trial(
-    number: int, mode: str, shares: Sequence[float], tenants: int, settings: dict[str, Any] | None = None
+    number: int,
+    mode: str,
+    shares: Sequence[float],
+    tenants: int,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    window_s: float = WINDOW_S,
 ) -> Trial:
     return Trial(
         number=number,
@@ -209,7 +227,7 @@ def _trial(
         sharing=Sharing(mode=mode, shares=tuple(shares)),
         settings=settings or {},
         load="closed(1)",
-        window_s=WINDOW_S,
+        window_s=window_s,
         lead_s=LEAD_S,
         seed=1,
     )

@@ -114,7 +114,11 @@ class CudaDevice:
             from cotenant.devices.nvidia import sensors
 
             more = self.activity().probe
-            self._probes = (*sensors.probes(self.gpu), *(() if more is None else (more,)))
+            told = () if more is None else (more,)
+            names = {info.name for probe in told for info in probe.sensors}
+            own = sensors.probes(self.gpu)
+            # One name, one source: what DCGM tells is not asked of the driver as well.
+            self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *told)
         return self._probes
 
     def activity(self) -> "Activity":

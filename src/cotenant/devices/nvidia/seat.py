@@ -1,6 +1,7 @@
 """A tenant's place on an accelerator, inside its own thread: stream, events, memory, and what it really got."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,9 +46,9 @@ class GpuSeat:
     @contextmanager
     def occupy(self) -> Iterator[None]:
         """Give the calling thread its stream or its SMs."""
-        import torch
-
-        torch.set_num_threads(self._options["threads"])
+        set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
+        if set_num_threads:  # on the CPU's seam a tenant without torch need not load it: its environment says the same
+            set_num_threads(self._options["threads"])
         place = self._side.entered(
             stream=self._options.get("stream", False),
             priority=self._options.get("priority", 0),
@@ -78,13 +79,12 @@ class GpuSeat:
 
     def observed(self) -> Mapping[str, Any]:
         """The device as torch sees it from here, the environment that decides it, the clock of device time."""
-        import torch
-
+        get_num_threads = getattr(sys.modules.get("torch"), "get_num_threads", None)
         return {
             "pid": os.getpid(),
             "tid": threading.get_native_id(),
             "torch_device": self.torch_device,
-            "threads": torch.get_num_threads(),
+            "threads": get_num_threads() if get_num_threads else self._options["threads"],
             "priority": self._options.get("priority", 0),
             "flush_l2": self._flush,
             **self._side.facts(),

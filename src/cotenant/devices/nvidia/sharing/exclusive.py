@@ -39,7 +39,7 @@ class ExclusiveGround:
     def __exit__(self, *exc: object) -> None:
         """Back to what it was."""
         if self._left is not None:
-            self._left.undo()
+            self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:

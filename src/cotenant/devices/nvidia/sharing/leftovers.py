@@ -9,9 +9,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cotenant.errors import CotenantError
 
 
 @dataclass(slots=True)
@@ -34,11 +37,16 @@ class Leftover:
         """Put it back; gives what was done in a clause. Raises CotenantError, and the note stays."""
         done = _undoers()[self.kind](self.facts)
         self.path.unlink(missing_ok=True)
+        return done
+
+    def put_back(self) -> None:
+        """The same on the way out, where nothing may be raised: what fails stays noted, and the doctor tells of it."""
+        with suppress(CotenantError, OSError):
+            self.undo()
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()
             self._guard.wait()
             self._guard = None
-        return done
 
 
 def folder() -> Path:

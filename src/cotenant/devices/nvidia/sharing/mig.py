@@ -72,7 +72,7 @@ class MigGround:
         """Remove what was made; turn MIG off if it was."""
         self.instances = ()
         if self._left is not None:
-            self._left.undo()
+            self._left.put_back()
             self._left = None
             nvml.forget()
 

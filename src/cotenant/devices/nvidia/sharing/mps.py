@@ -48,7 +48,7 @@ class MpsGround:
     def __exit__(self, *exc: object) -> None:
         """End it and remove its directory."""
         if self._left is not None:
-            self._left.undo()
+            self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:

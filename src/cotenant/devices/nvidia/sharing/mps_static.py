@@ -51,7 +51,7 @@ class StaticGround:
         """End the daemon; its partitions go with it."""
         self.partitions = ()
         if self._left is not None:
-            self._left.undo()
+            self._left.put_back()
             self._left = None
 
     def stands(self) -> bool:

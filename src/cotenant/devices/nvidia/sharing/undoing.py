@@ -32,7 +32,8 @@ def put_instances_back(facts: Mapping[str, Any]) -> str:
             if not said.ok and not any(words in said.words.lower() for words in GONE):
                 raise DeviceError(f"MIG instance {number} of GPU {index} can't be removed: {said.words}")
         done.append(f"removed MIG instance {number} of GPU {index}")
-    if facts["off"]:
+    nvml.forget()  # the driver's library has to be opened again to see them gone
+    if facts["off"] and nvml.find(str(facts["gpu"])).mig_mode:
         said = tools.run(["nvidia-smi", "-i", index, "-mig", "0"])
         if not said.ok:
             raise DeviceError(f"MIG of GPU {index} can't be turned off: {said.words}")

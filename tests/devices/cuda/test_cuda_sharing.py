@@ -1,0 +1,277 @@
+"""Every way to share a GPU: refused with a reason, laid out as asked, proven afterwards, and put back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cotenant.devices import find_device
+from cotenant.devices.nvidia import nvml
+from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
+from cotenant.devices.protocol import SeatReport
+from cotenant.errors import SharingUnavailable
+from cotenant.tenancy import Sharing
+
+A100 = "cuda:1"
+NOBODY = "/nonexistent/cotenant-without-mps"
+
+
+def share(mode, *shares):
+    return Sharing(mode=mode, shares=shares)
+
+
+def reports(arrangement, pids=None, **changes):
+    """What tenants would say that were placed as asked, except for the changes."""
+    said = []
+    for number, host in enumerate(arrangement.hosts):
+        for seat in host.seats:
+            name = arrangement.tenants[seat.tenant]
+            expected = arrangement.expected()[seat.tenant]
+            observed = {
+                "uuid": expected.uuid,
+                "sms": expected.sms[0] if expected.sms else None,
+                "green_sms": seat.options.get("green_sms"),
+                "environment": dict(host.env),
+                **changes.get(name, {}),
+            }
+            said.append(SeatReport(name, pids[number] if pids else 100 + number, observed))
+    return said
+
+
+class TestProcessesAndStreams:
+    def test_each_tenant_gets_a_process_that_sees_this_gpu_only_and_no_foreign_mps_daemon(self, gpus, tenants):
+        arrangement = find_device(A100).arrange(share("processes"), tenants("a", "b"))
+        uuid = nvml.find(1).uuid
+        assert [host.env["CUDA_VISIBLE_DEVICES"] for host in arrangement.hosts] == [uuid, uuid]
+        assert {host.env["CUDA_MPS_PIPE_DIRECTORY"] for host in arrangement.hosts} == {NOBODY}
+        assert arrangement.ground is None
+        assert arrangement.verify(reports(arrangement)) == ()
+
+    def test_a_tenant_on_another_gpu_is_found_out(self, gpus, tenants):
+        arrangement = find_device(A100).arrange(share("processes"), tenants("a", "b"))
+        [sentence] = arrangement.verify(reports(arrangement, b={"uuid": "GPU-other"}))
+        assert sentence == f"b runs on GPU-other, not on {nvml.find(1).uuid}"
+
+    def test_a_tenant_that_sees_fewer_sms_alone_than_the_gpu_has_is_found_out(self, gpus, tenants):
+        arrangement = find_device(A100).arrange(share("alone"), tenants("a"))
+        assert arrangement.verify(reports(arrangement, a={"sms": 54})) == ("a sees 54 SMs, not 108 as its share says",)
+
+    def test_streams_put_all_tenants_into_one_process_by_priority(self, gpus, tenants):
+        low, high = tenants("low"), tenants("high", priority=5)
+        arrangement = find_device(A100).arrange(share("streams"), [*low, *high])
+        [host] = arrangement.hosts
+        assert [seat.options["priority"] for seat in host.seats] == [0, 1]
+        assert all(seat.options["stream"] for seat in host.seats)
+
+    def test_priorities_that_the_gpu_does_not_have_are_no_silent_matter(self, gpus, tenants):
+        arrangement = find_device(A100).arrange(share("streams"), [*tenants("a"), *tenants("b", priority=1)])
+        said = reports(arrangement, a={"stream_priorities": [0, 0]}, b={"stream_priorities": [0, 0]})
+        assert arrangement.verify(said) == ("the GPU knows 1 priorities of streams, and the mix has 2",)
+        said = reports(arrangement, a={"stream_priorities": [0, -5]}, b={"stream_priorities": [0, -5]})
+        assert arrangement.verify(said) == ()
+
+    def test_shares_where_nothing_is_split_are_refused(self, gpus, tenants):
+        with pytest.raises(SharingUnavailable, match="does not split a GPU"):
+            find_device(A100).arrange(share("streams", 60.0, 40.0), tenants("a", "b"))
+
+    def test_one_process_at_a_time_leaves_streams(self, gpus, tenants):
+        compute_mode.write(nvml.find(1), compute_mode.EXCLUSIVE_PROCESS)
+        with pytest.raises(SharingUnavailable, match="`processes` needs the default compute mode") as refusal:
+            find_device(A100).arrange(share("processes"), tenants("a", "b"))
+        assert "use `streams`" in refusal.value.hint
+
+
+class TestMps:
+    def test_it_is_refused_before_the_run_where_the_driver_has_no_daemon(self, gpus, tenants, monkeypatch):
+        monkeypatch.setenv("PATH", "/nowhere")
+        with pytest.raises(SharingUnavailable, match="`mps` needs nvidia-cuda-mps-control") as refusal:
+            find_device(A100).arrange(share("mps"), tenants("a", "b"))
+        assert "use `processes`" in refusal.value.hint
+
+    def test_shares_and_priorities_reach_the_clients(self, gpus, tools, tenants):
+        mix = [*tenants("a", priority=1), *tenants("b")]
+        hosts = find_device(A100).arrange(share("mps", 60.0, 40.0), mix).hosts
+        assert [host.env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for host in hosts] == ["60", "40"]
+        assert [host.env["CUDA_MPS_CLIENT_PRIORITY"] for host in hosts] == ["0", "1"]
+
+    @pytest.mark.parametrize(
+        ("shares", "sentence"),
+        [((60.0,), "names 1 shares for 2 tenants"), ((60.0, "3g.20gb"), "'3g.20gb' is no share for `mps`")],
+    )
+    def test_shares_that_make_no_sense_are_refused_in_one_sentence(self, gpus, tools, tenants, shares, sentence):
+        with pytest.raises(SharingUnavailable, match=sentence) as refusal:
+            find_device(A100).arrange(share("mps", *shares), tenants("a", "b"))
+        assert "\n" not in refusal.value.message
+
+    def test_a_daemon_of_ours_comes_and_goes_and_knows_its_clients(self, gpus, tools, tenants):
+        arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
+        ground = arrangement.ground
+        with ground:
+            assert ground.stands()
+            clients = [client(host.env) for host in arrangement.hosts]
+            try:
+                pids = [one.pid for one in clients]
+                assert arrangement.verify(reports(arrangement, pids)) == ()
+                outside = arrangement.verify(reports(arrangement, [pids[0], os.getpid()]))
+                assert outside == (
+                    f"b (process {os.getpid()}) is not attached to the MPS daemon, so it ran time-sliced",
+                )
+            finally:
+                end(clients)
+        assert not ground.stands()
+        assert not ground.daemon.directory.exists()
+        assert leftovers.abandoned() == []
+
+    def test_a_daemon_that_no_client_finds_makes_the_trial_invalid(self, gpus, tools, tenants):
+        tools.setenv("FAKE_MPS", "unattached")
+        arrangement = find_device(A100).arrange(share("mps"), tenants("a", "b"))
+        with arrangement.ground:
+            said = arrangement.verify(reports(arrangement))
+        assert [sentence.partition(" (")[0] for sentence in said] == ["a", "b"]
+        assert all("is not attached to the MPS daemon" in sentence for sentence in said)
+
+    def test_a_daemon_that_died_is_told(self, gpus, tools, tenants):
+        arrangement = find_device(A100).arrange(share("mps"), tenants("a"))
+        with arrangement.ground as ground:
+            ground.daemon.ask("quit")
+            assert arrangement.verify(reports(arrangement)) == (
+                "the MPS daemon of GPU 1 (NVIDIA A100-SXM4-40GB) no longer stands",
+            )
+
+    def test_a_server_that_gives_less_than_the_share_is_told(self, gpus, tools, tenants):
+        tools.setenv("FAKE_MPS", "limit=50.0")
+        arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
+        with arrangement.ground:
+            clients = [client(host.env) for host in arrangement.hosts]
+            try:
+                said = arrangement.verify(reports(arrangement, [one.pid for one in clients]))
+            finally:
+                end(clients)
+        assert said == ("a was to have 60 % of the SMs, and the MPS server gives 50 %",)
+
+    def test_a_share_that_is_not_in_force_is_seen_by_the_number_of_sms(self, gpus, tools, tenants):
+        arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
+        with arrangement.ground:
+            said = arrangement.verify(reports(arrangement, a={"sms": 108}))
+        assert "a sees 108 SMs, not 65 to 67 as its share says" in said
+
+    @pytest.mark.parametrize("how", ["cannot-start", "no-permission"])
+    def test_a_daemon_that_does_not_start_is_a_sentence_and_leaves_nothing(self, gpus, tools, tenants, how):
+        tools.setenv("FAKE_MPS", how)
+        ground = find_device(A100).arrange(share("mps"), tenants("a")).ground
+        with pytest.raises(SharingUnavailable, match="did not start: An instance of this daemon") as refusal:
+            ground.__enter__()
+        assert "use `processes`" in refusal.value.hint
+        assert not ground.daemon.directory.exists()
+        assert list(leftovers.folder().glob("*.json")) == []
+
+    def test_a_killed_runner_leaves_no_daemon(self, gpus, tools, tmp_path):
+        code = (
+            "import sys, time\n"
+            "from cotenant.devices import find_device\n"
+            "from cotenant.tenancy import Sharing\n"
+            "device = find_device('cuda:1')\n"
+            "from cotenant.devices.nvidia.sharing.mps import MpsGround\n"
+            "ground = MpsGround(device.place()).__enter__()\n"
+            "print(ground.daemon.directory, flush=True)\n"
+            "time.sleep(60)\n"
+        )
+        runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        directory = Path(runner.stdout.readline().strip())
+        assert directory.is_dir()
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+        runner.stdout.close()
+        within(20, lambda: not directory.exists() and not list(leftovers.folder().glob("*.json")))
+
+
+class TestStaticPartitions:
+    def test_they_want_ampere_and_a_new_driver(self, gpus, tools, tenants):
+        with pytest.raises(SharingUnavailable, match="older than Ampere"):
+            find_device("cuda:0").arrange(share("mps-static"), tenants("a", "b"))
+        with pytest.raises(SharingUnavailable, match="need driver 580"):
+            find_device(A100).arrange(share("mps-static"), tenants("a", "b"))
+
+    def test_partitions_are_cut_in_chunks_and_named_to_the_clients(self, gpus, tools, tenants):
+        gpus.set_system(driver="580.65.06")
+        arrangement = find_device(A100).arrange(share("mps-static", 50.0, 25.0), tenants("a", "b"))
+        with arrangement.ground as ground:
+            assert ground.stands()
+            names = [host.env["CUDA_MPS_SM_PARTITION"] for host in arrangement.hosts]
+            assert len(set(names)) == 2
+            assert all(name.startswith(f"{nvml.find(1).uuid}/") for name in names)
+            assert [one.sms for one in arrangement.expected()] == [(52, 52), (24, 24)]
+
+    def test_parts_that_overlap_are_refused(self, gpus, tools, tenants):
+        gpus.set_system(driver="580.65.06")
+        with pytest.raises(SharingUnavailable, match="add up to 110 %"):
+            find_device(A100).arrange(share("mps-static", 60.0, 50.0), tenants("a", "b"))
+
+    def test_a_daemon_that_does_not_know_them_is_refused_with_the_next_best(self, gpus, tools, tenants):
+        gpus.set_system(driver="580.65.06")
+        tools.setenv("FAKE_MPS", "no-static")
+        with pytest.raises(SharingUnavailable, match="invalid option") as refusal:
+            find_device(A100).arrange(share("mps-static"), tenants("a", "b")).ground.__enter__()
+        assert "use `mps` with shares" in refusal.value.hint
+
+
+class TestGreen:
+    def test_without_such_a_torch_it_is_refused(self, gpus, tenants):
+        with pytest.raises(SharingUnavailable, match="`green` needs torch on the GPU") as refusal:
+            find_device(A100).arrange(share("green"), tenants("a", "b"))
+        assert "use `streams`" in refusal.value.hint
+
+    def test_sms_come_in_the_grain_of_the_architecture(self, gpus, tenants, monkeypatch):
+        monkeypatch.setattr(green, "missing", lambda place: None)
+        arrangement = find_device(A100).arrange(share("green", 60.0, 40.0), tenants("a", "b"))
+        [host] = arrangement.hosts
+        assert [seat.options["green_sms"] for seat in host.seats] == [64, 42]
+        assert arrangement.verify(reports(arrangement)) == ()
+        said = arrangement.verify(reports(arrangement, b={"green_sms": None}))
+        assert said == ("b is in no green context of 42 SMs",)
+
+    @pytest.mark.parametrize(("shares", "sentence"), [((60.0, 50.0), "add up to 110 %"), ((97.0, 3.0), "at least 4")])
+    def test_parts_that_do_not_fit_are_refused(self, gpus, tenants, monkeypatch, shares, sentence):
+        monkeypatch.setattr(green, "missing", lambda place: None)
+        with pytest.raises(SharingUnavailable, match=sentence):
+            find_device(A100).arrange(share("green", *shares), tenants("a", "b"))
+
+
+class TestExclusive:
+    def test_the_compute_mode_is_set_proven_and_put_back(self, gpus, tenants):
+        arrangement = find_device(A100).arrange(share("exclusive"), tenants("a", "b"))
+        with arrangement.ground as ground:
+            assert ground.alone
+            assert compute_mode.read(nvml.find(1)) == compute_mode.EXCLUSIVE_PROCESS
+            assert arrangement.verify(reports(arrangement)) == ()
+            compute_mode.write(nvml.find(1), compute_mode.DEFAULT)
+            assert "no longer stands" in arrangement.verify(reports(arrangement))[0]
+        assert compute_mode.read(nvml.find(1)) == compute_mode.DEFAULT
+
+    def test_without_root_it_is_refused_before_the_run(self, gpus, tenants):
+        gpus.set_system(root=0)
+        with pytest.raises(SharingUnavailable, match="needs root") as refusal:
+            find_device(A100).arrange(share("exclusive"), tenants("a", "b"))
+        assert "use `streams`" in refusal.value.hint
+
+
+def client(env):
+    """A process that looks for the daemon, as CUDA would."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, **env})
+
+
+def end(processes):
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def within(seconds, condition):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.05)
