@@ -90,6 +90,10 @@ class TestWithTorch:
         assert show([threads_pass.folder]).tenants == ()
         assert not list(threads_pass.folder.glob(".profile-*"))
 
+    def test_it_is_never_resumed_as_a_run(self, threads_pass, capsys):
+        assert main(["run", "--resume", str(threads_pass.folder)]) == 1
+        assert "is a profile pass" in capsys.readouterr().err
+
     def test_it_can_be_shown_again_and_as_json(self, threads_pass, capsys):
         assert main(["profile", str(threads_pass.folder), "--top", "1"]) == 0
         shown = capsys.readouterr().out

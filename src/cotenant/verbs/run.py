@@ -119,6 +119,11 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     from cotenant.study.files import study_from_text
 
     folder = RunFolder.open(path)
+    if "profile_pass" in folder.manifest:
+        raise RunFolderError(
+            f"{path} is a profile pass: timed trials don't belong beside profiled ones",
+            hint="carry it out again: cotenant profile STUDY",
+        )
     text = folder.manifest.get("study")
     if not isinstance(text, str):
         raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")

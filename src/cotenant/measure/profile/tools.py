@@ -16,6 +16,7 @@ NSYS, TORCH = "nsys", "torch"
 TIMEOUT_S = 900.0
 HELP_S = 60.0
 METRICS_HZ = 10_000
+ON_A_CPU = "On a CPU the kernels are torch's operators: from call to return, also while their thread waits for a core."
 _NO_METRICS = {
     r"ERR_NVGPUCTRPERM|insufficient privilege|permission": "the profiling counters are for root only: run as root, or "
     "load the driver with NVreg_RestrictProfilingToAdminUsers=0",
@@ -95,12 +96,12 @@ def choose(device: Device, wanted: str | None) -> Tool:
     path = shutil.which("nsys")
     if wanted == NSYS and path is None:
         raise DeviceError("nsys is not installed", hint="install Nsight Systems, or use --tool torch")
-    if wanted == TORCH:
-        return TorchTool()
     index = _gpu_index(device.name)
+    if wanted == TORCH:
+        return TorchTool(notes=() if index is not None else (ON_A_CPU,))
     if path is None or (index is None and wanted is None):
-        why = f"nsys is for NVIDIA GPUs, and this is {device.name}" if path else "nsys is not installed"
-        return TorchTool(notes=(f"Profiled by torch.profiler inside each tenant: {why}.",) if index is not None else ())
+        missing = "nsys is not installed: torch.profiler saw kernels from inside each tenant, and no GPU counters."
+        return TorchTool(notes=(ON_A_CPU if index is None else missing,))
     options, note = _metric_options(path, index)
     return NsysTool(path, options, notes=(note,) if note else ())
 
