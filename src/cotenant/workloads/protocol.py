@@ -94,12 +94,16 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What one stage of a request costs: operators of the device, and time of the host that nothing hides."""
+    """What one stage of a request costs: operators of the device, and time of its host."""
 
     stage: str
     operators: tuple[Operator, ...] = ()
     host_s: float = 0.0
     """An estimate, for simulated devices."""
+    beside: bool = False
+    """The device goes on with what it was given while the host works; False: each waits for the other."""
+    first_output: bool = False
+    """When this stage has ended, the request's first output exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from cotenant.workloads import find
 from cotenant.workloads.protocol import Operator, Properties, Staged, Workload, WorkloadSpec
 
 _NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
-_FIRST_BATCH = "first_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +26,21 @@ class Request:
     stages: tuple[str, ...]
     first_output: int = -1
     """The kernel after which the first output exists; -1: there is none before the end."""
-    host_ns: Floats | None = None
-    """Time of the host's own stages, at the kernel that ends each; an estimate."""
-    waits: bool = False
-    """The host works only while the device has nothing to do, and the other way round."""
+    beside_ns: Floats | float = 0.0
+    """Host's own work before a kernel's launch, while the device goes on; an estimate."""
+    waiting_ns: Floats | float = 0.0
+    """Host's own work for which the device waits, at the kernel that begins the stage; an estimate."""
 
     @property
     def waited_ns(self) -> float:
         """Time per request in which the device waits for the host because the request says so."""
-        return float(self.host_ns.sum()) if self.waits and self.host_ns is not None else 0.0
+        return float(np.sum(self.waiting_ns))
 
     def with_host(self, trace: Trace) -> Trace:
-        """The trace with the host's own stages: before a launch, or in the device's queue where both wait."""
-        if self.host_ns is None:
-            return trace
-        if self.waits:
-            return replace(trace, duration_ns=trace.duration_ns + self.host_ns)
-        return replace(trace, launch_ns=trace.launch_ns + self.host_ns)
+        """The trace with the host's own work: before launches, or in the device's queue where both wait."""
+        return replace(
+            trace, launch_ns=trace.launch_ns + self.beside_ns, duration_ns=trace.duration_ns + self.waiting_ns
+        )
 
 
 def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
@@ -79,20 +76,20 @@ def _staged(spec: WorkloadSpec, workload: Workload, fusion: Fusion) -> Request:
             known[operators] = kernels_of(operators, fusion=fusion)
         parts.append(known[operators])
     sizes = [len(part) for part in parts]
-    host_ns = np.zeros(sum(sizes))
     starts = np.cumsum(sizes) - np.array(sizes)
-    host_ns[starts] = [cost.host_s * 1e9 for cost in costs]
-    names = tuple(cost.stage for cost in costs)
-    first = names.index(_FIRST_BATCH) if _FIRST_BATCH in names else len(names) - 1
+    beside_ns, waiting_ns = np.zeros(sum(sizes)), np.zeros(sum(sizes))
+    beside_ns[starts] = [cost.host_s * 1e9 * cost.beside for cost in costs]
+    waiting_ns[starts] = [cost.host_s * 1e9 * (not cost.beside) for cost in costs]
+    first = [number for number, cost in enumerate(costs) if cost.first_output]
     return Request(
         spec,
         workload.properties(spec),
         joined(parts),
         np.repeat(np.arange(len(parts)), sizes),
-        names,
-        first_output=int(starts[first] + sizes[first] - 1),
-        host_ns=host_ns,
-        waits=spec.mode != "pipelined",
+        tuple(cost.stage for cost in costs),
+        first_output=int(starts[first[0]] + sizes[first[0]] - 1) if first else -1,
+        beside_ns=beside_ns,
+        waiting_ns=waiting_ns,
     )
 
 

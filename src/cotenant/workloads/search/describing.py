@@ -86,8 +86,9 @@ def _costs(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, batch:
         if spec.layers == "full"
         else host_estimates.read_hidden_s(batch.input_bytes, cold=cold)
     )
+    ahead = spec.mode == "pipelined"
     one = (
-        StageCost("load_data", host_s=load_s),
+        StageCost("load_data", host_s=load_s, beside=ahead),
         StageCost("data_to_device", batch.moved_in),
         StageCost("inference", batch.inference),
         StageCost("to_host", batch.moved_out),
@@ -99,7 +100,7 @@ def _costs(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, batch:
     return (
         StageCost("load_model", host_s=host_estimates.load_model_s(batch.weight_bytes, cold=cold)),
         StageCost("model_to_device", (_copy(batch.weight_bytes),)),
-        StageCost("first_batch", once, host_s=first_s),
+        StageCost("first_batch", once, host_s=first_s, beside=ahead, first_output=True),
         *one * (options.batches - 1),
         StageCost("score", host_s=host_estimates.score_s(items, batch.width, classes, options.heads)),
     )
