@@ -30,6 +30,7 @@ _VERBS = {
     "explain": "explain:explain",
     "explain_metric": "explain:explain_metric",
     "list_devices": "lists:devices",  # `cotenant.devices` is the package of that name
+    "list_kernels": "kernels:kernels",
     "list_studies": "lists:studies",
     "list_workloads": "lists:workloads",
     "profile": "profile:profile",

@@ -31,11 +31,14 @@ def test_a_trace_is_kept():
 
 def test_a_trace_can_be_looked_at():
     kernels = kernels_for(WorkloadSpec(name="resnet18-mini", batch=64, dtype="float16"))
-    lines = look_at(kernels, solo_costs(kernels, A100))
+    lines = look_at(kernels, solo_costs(kernels, A100), sms=A100.sms)
     assert sum(line.share for line in lines) == pytest.approx(1)
     assert sum(line.count for line in lines) == len(kernels)
     assert [line.time_ns for line in lines] == sorted((line.time_ns for line in lines), reverse=True)
-    assert {line.name for line in lines} >= {"convolution", "relu"}
+    by_name = {line.name: line for line in lines}
+    assert by_name["convolution"].tensor_cores
+    assert not by_name["relu"].tensor_cores
+    assert all(0 <= line.sms <= A100.sms and line.waves > 0 for line in lines)
 
 
 def test_a_measured_time_calibrates_a_trace():

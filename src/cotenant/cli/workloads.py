@@ -1,15 +1,44 @@
-"""`cotenant workloads`: what can be run."""
+"""`cotenant workloads`: what can be run, and what a request of it runs on a GPU."""
+
+from typing import Any
 
 import click
 
 from cotenant.cli.output import as_json, console, show, show_json
 
+EPILOG = """\b
+Examples:  cotenant workloads encoder
+           cotenant workloads bert-base --kernels --device sim:a100-sxm4-40gb --batch 8
+           cotenant workloads resnet50 --kernels --fusion engine --json
 
-@click.command("workloads")
+Kernels come from a dry run of the real model without its weights; their times are simulated.
+"""
+
+
+@click.command("workloads", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
+@click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
+@click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
+@click.option("--batch", metavar="ITEMS", type=click.IntRange(min=1), help="Items per request.")
+@click.option("--seq", metavar="TOKENS", type=click.IntRange(min=1), help="Tokens per item.")
+@click.option("--dtype", metavar="DTYPE", help="Number format; default: what the GPU does well.")
+@click.option("--train", is_flag=True, help="A training step instead of inference.")
+@click.option("--fusion", type=click.Choice(["eager", "compile", "engine"]), help="Which operators become one kernel.")
 @as_json
-def command(*, words: str | None, as_json: bool) -> None:
-    """List the workloads of the catalogue, or those whose name, family or description contains FILTER."""
+def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
+    """List the workloads of the catalogue, or those whose name, family or description contains FILTER.
+
+    With --kernels: what one request of one workload runs on a simulated GPU. The other options go with it.
+    """
+    asked = {name: value for name, value in options.items() if value}
+    if kernels and words:
+        _kernels(words, asked, as_json=as_json)
+        return
+    if kernels:
+        raise click.UsageError("--kernels needs the name of one workload.")
+    if asked:
+        raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
+
     from cotenant.report.lists import workload_list
     from cotenant.verbs.lists import workloads
 
@@ -19,3 +48,15 @@ def command(*, words: str | None, as_json: bool) -> None:
         show_json(found)
     else:
         show(workload_list(found))
+
+
+def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
+    from cotenant.report.kernels import kernel_page
+    from cotenant.verbs.kernels import kernels
+
+    where = {key: asked.pop(key) for key in ("device", "fusion") if key in asked}
+    trace = kernels(name, **where, **asked)
+    if as_json:
+        show_json(trace)
+    else:
+        show(kernel_page(trace))

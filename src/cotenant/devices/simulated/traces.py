@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.devices.simulated.cost import Costs
 from cotenant.devices.simulated.fusion import Attention, Fusion, Tf32, kernels_of
-from cotenant.devices.simulated.kernels import KINDS, Kernels
+from cotenant.devices.simulated.kernels import KINDS, Floats, Kernels
 from cotenant.errors import WorkloadError
 from cotenant.workloads.catalogue import find
 from cotenant.workloads.protocol import WorkloadSpec
@@ -30,8 +30,31 @@ class Line:
     """What most of their time goes to: arithmetic, tensor cores, DRAM, L2 or launches."""
     flops: float
     dram_bytes: float
+    tensor_cores: bool
+    """Tensor cores do the arithmetic of some of them."""
     sms: float
     """SMs that they keep busy, weighted by time."""
+    waves: float
+    """Thread blocks per SM of the GPU, weighted by time: below 1 they leave SMs idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTrace:
+    """The kernels of one request, alone on a simulated GPU."""
+
+    workload: str
+    batch: int
+    dtype: str
+    device: str
+    sms: int
+    """Of the GPU."""
+    fusion: Fusion
+    kernels: int
+    launches: int
+    device_ns: float
+    """All kernels one after the other; simulated."""
+    lines: tuple[Line, ...]
+    """By name, what takes longest first."""
 
 
 def kernels_for(
@@ -57,12 +80,18 @@ def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attentio
     return kernels_of(operators, fusion=fusion, tf32=tf32, attention=attention)
 
 
-def look_at(kernels: Kernels, costs: Costs) -> tuple[Line, ...]:
-    """A trace as a person wants to see it: by name, what takes longest first."""
-    return tuple(sorted(_lines(kernels, costs), key=lambda line: -line.time_ns))
+def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:
+    """A trace as a person wants to see it: by name, what takes longest first.
+
+    Args:
+        kernels: What runs.
+        costs: What it costs alone.
+        sms: SMs of the GPU.
+    """
+    return tuple(sorted(_lines(kernels, costs, sms), key=lambda line: -line.time_ns))
 
 
-def _lines(kernels: Kernels, costs: Costs) -> Iterator[Line]:
+def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[Line]:
     total = max(costs.total_ns, 1e-9)
     for number, name in enumerate(kernels.names):
         rows = np.flatnonzero(kernels.name == number)
@@ -85,8 +114,14 @@ def _lines(kernels: Kernels, costs: Costs) -> Iterator[Line]:
             limit=max(parts, key=lambda part: parts[part]),
             flops=float(kernels.flops[rows].sum()),
             dram_bytes=float(costs.dram_bytes[rows].sum()),
-            sms=float((costs.sms[rows] * time).sum() / max(float(time.sum()), 1e-9)),
+            tensor_cores=cores,
+            sms=_weighted(costs.sms[rows], time),
+            waves=_weighted(kernels.blocks[rows], time) / sms,
         )
+
+
+def _weighted(values: Floats, time: Floats) -> float:
+    return float((values * time).sum() / max(float(time.sum()), 1e-9))
 
 
 def calibrated(costs: Costs, measured_ns: float) -> Costs:
