@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
+from cotenant.batching.answer import MARGIN, BatchAnswer
 from cotenant.report.listing import listing
 from cotenant.report.literal import literal
 from cotenant.report.numbers import figure, size
-from cotenant.verbs.batch import MARGIN, BatchAnswer
 
 
 def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:

@@ -1,7 +1,7 @@
 """`batch`: how large a batch fits, and how large a batch pays."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,65 +9,8 @@ from cotenant.measure.events import Listener, silent
 from cotenant.workloads.protocol import WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.batching.advice import Advice, Impact
-    from cotenant.batching.prediction import Prediction
-    from cotenant.batching.verification import Verified
+    from cotenant.batching.answer import BatchAnswer
     from cotenant.devices.protocol import Device
-
-MARGIN = 0.05
-"""Of the largest batch that ran, kept free: fragmentation and longer inputs come later."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchAnswer:
-    """What is known of one workload's batch on one device."""
-
-    workload: str
-    dtype: str
-    device: str
-    simulated: bool
-    predicted: "Prediction"
-    verified: "Verified | None" = None
-    impacts: "tuple[Impact, ...]" = ()
-    advice: "Advice | None" = None
-    run: Path | None = None
-    """The run folder behind the impacts."""
-
-    @property
-    def largest(self) -> int:
-        """The largest batch: verified if it was tried, else predicted."""
-        return self.predicted.batch if self.verified is None else self.verified.largest
-
-    @property
-    def safe(self) -> int:
-        """With a margin."""
-        return int(self.largest * (1 - MARGIN))
-
-    def to_json(self) -> dict[str, Any]:
-        """With the derived figures and what is estimated."""
-        predicted, verified = self.predicted, self.verified
-        return {
-            "workload": self.workload,
-            "dtype": self.dtype,
-            "device": self.device,
-            "simulated": self.simulated,
-            "max_batch": self.largest,
-            "safe_batch": self.safe,
-            "power_of_two": 1 << (self.largest.bit_length() - 1) if self.largest else 0,
-            "estimated": verified is None,
-            "predicted": {
-                "batch": predicted.batch,
-                "limit": predicted.limit,
-                "weight_bytes": predicted.growth.weight_bytes,
-                "fixed_bytes": predicted.growth.fixed_bytes,
-                "per_item_bytes": predicted.growth.per_item_in(predicted.room),
-                "available_bytes": predicted.room.available_bytes,
-            },
-            "verified": verified,
-            "impacts": self.impacts,
-            "advice": self.advice,
-            "run": self.run,
-        }
 
 
 def batch(
@@ -86,7 +29,7 @@ def batch(
     out: Path = Path("runs"),
     said: Callable[[str], None] = lambda _: None,
     listener: Listener = silent,
-) -> tuple[BatchAnswer, ...]:
+) -> "tuple[BatchAnswer, ...]":
     """The largest batch of each workload on a device, and what its size does to speed.
 
     Args:
@@ -132,8 +75,9 @@ def batch(
 
 def _largest(
     spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, said: Callable[[str], None]
-) -> BatchAnswer:
+) -> "BatchAnswer":
     from cotenant import workloads
+    from cotenant.batching.answer import BatchAnswer
     from cotenant.batching.prediction import growth_of, predict
     from cotenant.batching.rooms import on_device, room_of, seat_options
     from cotenant.batching.verification import attempt_on
