@@ -69,10 +69,15 @@ def find_device(name: str) -> Device:
 def _cuda(name: str, part: str) -> Device:
     """An NVIDIA GPU; one that isn't there is refused with those that are."""
     from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.jetson_device import open_jetson
+    from cotenant.devices.nvidia.torch_side import ON_CPU
 
     try:
         return open_cuda(part)
     except DeviceError as error:
+        board = open_jetson()  # the driver's library of a Jetson knows no GPU
+        if board is not None and part.removesuffix(ON_CPU) in {"", "0"}:
+            return board
         others = "or measure the CPU: --device cpu; or simulate a GPU: --device sim:a100-sxm4-40gb"
         raise DeviceError(
             f"there is no device {name!r}: {error.message}", hint=f"{error.hint}; {others}" if error.hint else others
@@ -99,9 +104,11 @@ def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators
     from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.jetson_device import open_jetson
 
     try:
         here: list[CudaDevice | TorchAccelerator] = [open_cuda(str(gpu.index)) for gpu in nvml.gpus()]
     except DeviceError:
         here = []
-    return [*here, *list_accelerators()]
+    board = open_jetson() if not here else None
+    return [*here, *(() if board is None else (board,)), *list_accelerators()]

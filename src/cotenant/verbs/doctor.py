@@ -58,6 +58,7 @@ def _gpus() -> "tuple[Finding, ...]":
     """Of every GPU; a machine without one gets a single line."""
     from cotenant.devices.nvidia.checkup.driver import every_gpu
     from cotenant.devices.nvidia.device import open_cuda
+    from cotenant.devices.nvidia.jetson_device import open_jetson
     from cotenant.devices.protocol import Finding
 
     gpus, lost, why_none = every_gpu()
@@ -66,6 +67,9 @@ def _gpus() -> "tuple[Finding, ...]":
         device = open_cuda(str(gpu.index))
         found += [replace(one, subject=f"cuda:{gpu.index} {one.subject}") for one in _own(device.checkup())]
     found += [Finding(f"cuda:{index} GPU", "problem", problem.message, problem.hint) for index, problem in lost.items()]
+    board = open_jetson() if not gpus else None
+    if board is not None:
+        return board.checkup()
     if why_none is not None:
         found.append(Finding("NVIDIA GPUs", "note", why_none.message, "cotenant doctor --device cuda:0 says more"))
     elif not found:

@@ -259,7 +259,7 @@ class TestOtherMakers:
         assert len(host.seats) == 2
 
     def test_what_only_nvidia_has_is_refused(self, arc, tenants):
-        with pytest.raises(SharingUnavailable, match="needs an NVIDIA GPU"):
+        with pytest.raises(SharingUnavailable, match="needs an NVIDIA card"):
             arc.arrange(Sharing(mode="mps"), tenants("a", "b"))
         with pytest.raises(DeviceError, match="no control 'power_limit_w'"):
             arc.apply({"power_limit_w": 100})

@@ -20,7 +20,7 @@ from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
-MAKERS = {"xpu": "Intel", "rocm": "AMD"}
+MAKERS = {"xpu": "Intel", "rocm": "AMD", "cuda": "these"}
 LACKING = ("power", "energy", "clocks", "temperature", "throttling", "SM, tensor and DRAM activity")
 NVIDIA_ONLY = ("mps", "mps-static", "green", "mig", "exclusive")
 
@@ -72,7 +72,7 @@ class TorchAccelerator:
             SharingMode("processes", processes.MEANING),
             SharingMode("streams", streams.MEANING),
             *(
-                SharingMode(mode, "for NVIDIA GPUs", available=False, missing="an NVIDIA GPU", instead=nearest)
+                SharingMode(mode, "for NVIDIA GPUs", available=False, missing="an NVIDIA card", instead=nearest)
                 for mode, nearest in zip(NVIDIA_ONLY, ("processes", *["streams"] * 4), strict=True)
             ),
         )
@@ -81,7 +81,7 @@ class TorchAccelerator:
         """A process each, or one for all."""
         if sharing.mode not in {ALONE, "processes", "streams"}:
             raise SharingUnavailable(
-                f"{self.name} can't be shared by `{sharing.mode}`: that needs an NVIDIA GPU",
+                f"{self.name} can't be shared by `{sharing.mode}`: that needs an NVIDIA card",
                 hint="use `processes` or `streams`",
             )
         if sharing.shares or (sharing.mode == ALONE and len(tenants) != 1):

@@ -1,0 +1,85 @@
+"""The GPU of a Jetson as a device: torch calls it cuda:0, the driver's library knows little of it, the board tells."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from cotenant.devices import jetson
+from cotenant.devices.cpu.machine import memory_bytes
+from cotenant.devices.jetson import Board
+from cotenant.devices.nvidia.accelerator import TorchAccelerator
+from cotenant.devices.nvidia.checkup.driver import torch_for
+from cotenant.devices.nvidia.torch_side import ON_CPU, on_cpu
+from cotenant.devices.protocol import Finding, Probe
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+from cotenant.workloads.protocol import Dtype
+
+
+class JetsonGpu(TorchAccelerator):
+    """It shares memory, power and heat with the CPU of the board. Its files are read below a root."""
+
+    def __init__(self, board: Board, root: Path) -> None:
+        tree = Tree(root)
+        total, free = (memory_bytes(tree, name) or 0 for name in ("MemTotal", "MemAvailable"))
+        facts = {"name": board.model, "uuid": None, "memory_bytes": total, "free_memory_bytes": free}
+        super().__init__("cuda", 0, facts)
+        self.name = f"cuda:0{ON_CPU if on_cpu() else ''}"
+        self._board, self._root = board, root
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        release = f", JetPack {self._board.jetpack}" if self._board.jetpack else ""
+        return f"the GPU of {self._board.model}{release}"
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """Every Jetson since Xavier has tensor cores for it, and a Nano runs it at twice the rate."""
+        return "float16"
+
+    def lock_keys(self) -> tuple[str, ...]:
+        """One GPU per board."""
+        return ("jetson-gpu",)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The board, its release, and where each quantity comes from."""
+        return {
+            **super().describe(),
+            "family": self._board.family,
+            "jetson_linux": self._board.linux,
+            "jetpack": self._board.jetpack,
+            "sources": [f"{info.name} from {info.source}" for probe in self.probes() for info in probe.sensors],
+        }
+
+    def probes(self) -> Sequence[Probe]:
+        """Rails, clocks and temperatures of the board."""
+        return jetson.probes(self._root)
+
+    def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
+        """The board's power mode is set for all of it, by its own tools."""
+        if settings:
+            raise DeviceError(
+                f"a study can't set {next(iter(settings))!r} on a Jetson",
+                hint="set the board beforehand: sudo nvpmodel -m MODE; sudo jetson_clocks; both are recorded",
+            )
+        return super().apply(settings)
+
+    def free_memory_bytes(self) -> int:
+        """CPU and GPU share it."""
+        return memory_bytes(Tree(self._root), "MemAvailable") or 0
+
+    def checkup(self) -> tuple[Finding, ...]:
+        """What the board says, torch, and the ways to share."""
+        ways = (
+            Finding(f"sharing: {mode.mode}", "ok" if mode.available else "note", mode.missing or mode.meaning)
+            for mode in self.sharings()
+        )
+        return (*jetson.findings(self._root), torch_for(None), *ways)
+
+
+def open_jetson(root: Path = Path("/")) -> JetsonGpu | None:
+    """The board's GPU; None: this is no Jetson."""
+    board = jetson.find(root)
+    return None if board is None else JetsonGpu(board, root)

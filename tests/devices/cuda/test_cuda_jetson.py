@@ -1,0 +1,57 @@
+"""The GPU of a Jetson: found where the driver's library knows none, with the board's own sensors."""
+
+import pytest
+
+from cotenant.devices import find_device
+from cotenant.devices.nvidia import jetson_device
+from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.tenancy import Sharing
+
+FILES = {
+    "/proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",
+    "/etc/nv_tegra_release": "# R36 (release), REVISION: 4.3, GCID: 1, BOARD: generic\n",
+    "/proc/meminfo": "MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n",
+    "/sys/devices/virtual/thermal/thermal_zone1/type": "gpu-thermal",
+    "/sys/devices/virtual/thermal/thermal_zone1/temp": "46500",
+}
+
+
+@pytest.fixture
+def board(machine, gpus, monkeypatch):
+    root = machine.write(FILES).root
+    gpus.set_system(init_error=9)
+    open_jetson = jetson_device.open_jetson
+    monkeypatch.setattr(jetson_device, "open_jetson", lambda: open_jetson(root))
+    return find_device("cuda:0")
+
+
+def test_it_is_found_and_described(board):
+    assert board.name == "cuda:0[torch on cpu]"
+    assert board.meaning == "the GPU of NVIDIA Jetson Orin Nano Developer Kit, JetPack 6"
+    assert board.describe()["jetson_linux"] == "36.4.3"
+    assert board.free_memory_bytes() == 6_000_000 * 1024
+    assert find_device("cuda").name == board.name
+    with pytest.raises(DeviceError, match="there is no device 'cuda:1'"):
+        find_device("cuda:1")
+
+
+def test_the_boards_sensors_are_the_devices_sensors(board):
+    sensors = {info.name for probe in board.probes() for info in probe.sensors}
+    assert any("temperature" in name for name in sensors)
+    assert any(one.startswith(tuple(sensors)) for one in board.describe()["sources"])
+
+
+def test_what_needs_a_card_is_refused_and_so_are_settings(board, tenants):
+    assert len(board.arrange(Sharing(mode="processes"), tenants("a", "b")).hosts) == 2
+    with pytest.raises(SharingUnavailable, match="needs an NVIDIA card"):
+        board.arrange(Sharing(mode="mps"), tenants("a", "b"))
+    with pytest.raises(DeviceError, match="can't set 'sm_clock_mhz' on a Jetson") as error:
+        board.apply({"sm_clock_mhz": 600})
+    assert "nvpmodel" in error.value.hint
+
+
+def test_the_doctor_tells_of_the_board(board):
+    subjects = [one.subject for one in board.checkup()]
+    assert "torch" in subjects
+    assert "sharing: processes" in subjects
+    assert len(subjects) > 8
