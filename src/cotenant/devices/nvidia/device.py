@@ -46,9 +46,9 @@ class CudaDevice:
     def meaning(self) -> str:
         """What it is, in one clause."""
         part = f"instance {self.instance.profile} of " if self.instance else ""
-        sms = f", {self._place().sms} SMs" if self._place().sms else ""
-        size = (self.instance or self.gpu).memory_bytes / 2**30
-        return f"{part}{self.gpu.name}{sms}, {size:.0f} GiB"
+        what = self.instance or self.gpu
+        sms = f", {what.sms} SMs" if what.sms else ""
+        return f"{part}{self.gpu.name}{sms}, {what.memory_bytes / 2**30:.0f} GiB"
 
     @property
     def default_dtype(self) -> Dtype:
