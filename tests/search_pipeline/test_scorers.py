@@ -34,6 +34,11 @@ def test_the_split_is_the_same_for_all_and_has_every_class_on_both_sides():
     assert np.array_equal(again, learnt)
 
 
+def test_where_no_class_has_two_items_all_are_learnt_from_and_tested():
+    learnt, tested = split(np.arange(5, dtype=np.int64), 0)
+    assert learnt.tolist() == tested.tolist() == [0, 1, 2, 3, 4]
+
+
 class TestLinear:
     def test_it_reaches_the_loss_of_a_second_order_optimiser(self):
         import torch
