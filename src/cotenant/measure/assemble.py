@@ -25,7 +25,8 @@ from cotenant.tenancy import Trial
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"
-CLOCK = "frequency_mhz"
+CLOCKS = ("frequency_mhz", "sm_clock_mhz")
+"""Of a CPU and of a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _foreign_share(around: Circumstances) -> float | None:
 
 def _clock_spread(around: Circumstances) -> float | None:
     spreads = []
-    for t_ns, values in around.samples.by_device(CLOCK).values():
+    for t_ns, values in (series for name in CLOCKS for series in around.samples.by_device(name).values()):
         clock = values[(t_ns >= around.timing.window_start_ns) & (t_ns <= around.timing.window_end_ns)]
         if clock.size >= 2:
             spreads.append(float((clock.max() - clock.min()) / np.median(clock)))

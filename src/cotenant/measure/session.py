@@ -74,11 +74,12 @@ def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
         assert isinstance(device, SimulatedGpu)
         return SimulatedBench(device, run=folder.run)
     known = Known()
+    spec_on = getattr(device, "spec", lambda spec: spec)  # a GPU has its own default number format
     return LiveBench(
         device,
         run=folder.run,
-        properties=lambda tenant: known.properties(tenant.workload),
-        memory_of=lambda tenant: (known.properties(tenant.workload).peak_memory_bytes or 0) + PROCESS_BYTES,
+        properties=lambda tenant: known.properties(spec_on(tenant.workload)),
+        memory_of=lambda tenant: (known.properties(spec_on(tenant.workload)).peak_memory_bytes or 0) + PROCESS_BYTES,
         warm_s=WARM_S,
         before=before,
     )

@@ -14,7 +14,8 @@ from cotenant.store.observe import observations
 if TYPE_CHECKING:
     import duckdb
 
-CLOCK = "frequency_mhz"
+CLOCKS = ("frequency_mhz", "sm_clock_mhz")
+"""Of a CPU and of a GPU: a trial has one of them."""
 BUSY, OWN, STEAL = "cpu_busy_s", "own_cpu_s", "cpu_steal_s"
 
 Key = tuple[str, int, str]
@@ -39,7 +40,7 @@ _SAMPLES = """
 SELECT run, trial, sensor, list(t_ns ORDER BY t_ns), list(value ORDER BY t_ns), any_value(window_start_ns),
     any_value(window_s)
 FROM samples JOIN trials USING (run, trial)
-WHERE sensor IN (?, ?, ?, ?) AND value IS NOT NULL AND NOT isnan(value) AND window_start_ns IS NOT NULL
+WHERE sensor IN (?, ?, ?, ?, ?) AND value IS NOT NULL AND NOT isnan(value) AND window_start_ns IS NOT NULL
 GROUP BY ALL
 """
 
@@ -122,12 +123,12 @@ def _circumstances(
 ) -> dict[tuple[str, int], dict[str, float | None]]:
     sensors: dict[tuple[str, int], dict[str, float]] = {}
     for run, trial, sensor, t_ns, values, start_ns, window_s in con.execute(
-        _SAMPLES, [CLOCK, BUSY, OWN, STEAL]
+        _SAMPLES, [*CLOCKS, BUSY, OWN, STEAL]
     ).fetchall():
         t, value = np.asarray(t_ns, np.float64), np.asarray(values, np.float64)
         end_ns = start_ns + window_s * 1e9
         of_trial = sensors.setdefault((run, trial), {})
-        if sensor == CLOCK:
+        if sensor in CLOCKS:
             inside = value[(t >= start_ns) & (t <= end_ns)]
             if inside.size:
                 of_trial[sensor] = float(inside.mean())
@@ -137,5 +138,6 @@ def _circumstances(
     found: dict[tuple[str, int], dict[str, float | None]] = {}
     for key, shares in sensors.items():
         foreign = max(shares[BUSY] - shares[OWN], 0.0) if BUSY in shares and OWN in shares else None
-        found[key] = {"clock_mhz": shares.get(CLOCK), "foreign_share": foreign, "steal_share": shares.get(STEAL)}
+        clock = next((shares[name] for name in CLOCKS if name in shares), None)
+        found[key] = {"clock_mhz": clock, "foreign_share": foreign, "steal_share": shares.get(STEAL)}
     return found

@@ -159,7 +159,7 @@ def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]
     from cotenant.measure.session import PROCESS_BYTES
 
     if not device.simulated:
-        return (lambda spec: spec), PROCESS_BYTES
+        return getattr(device, "spec", lambda spec: spec), PROCESS_BYTES
     from cotenant.devices.group import DeviceGroup
     from cotenant.devices.simulated.device import SimulatedGpu
 

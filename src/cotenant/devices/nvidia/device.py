@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from cotenant import workloads
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
@@ -16,7 +17,7 @@ from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, Sha
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy import ALONE, Sharing, Tenant
-from cotenant.workloads.protocol import Dtype
+from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.activity import Activity
@@ -88,6 +89,13 @@ class CudaDevice:
             "power_sensor": asdict(worth) if worth else None,
             "cores": self.host_cores,
         }
+
+    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """The spec with the number format that this GPU does well, unless it or its workload names one."""
+        if spec.dtype is not None or on_cpu():
+            return spec
+        own = getattr(workloads.find(spec.name), "dtype", None)
+        return spec.model_copy(update={"dtype": own or self.default_dtype})
 
     def sharings(self) -> tuple[SharingMode, ...]:
         """Every way to share it, and what the missing ones miss."""

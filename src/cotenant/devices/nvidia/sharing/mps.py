@@ -11,15 +11,24 @@ from typing import Self
 from cotenant.devices.nvidia import tools
 from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.nvidia.sharing.daemon import CONTROL, Daemon, private_directory
-from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, percentages, ranks, whole
+from cotenant.devices.nvidia.sharing.layout import (
+    MANY_SMS,
+    Expected,
+    GpuArrangement,
+    Place,
+    host,
+    percentages,
+    ranks,
+    whole,
+)
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy import Sharing, Tenant
 
 MEANING = "one process per tenant under a daemon of ours; kernels side by side, shares cap the SMs"
-ROUNDING_SMS = 2
-"""The driver rounds a share up to what the hardware can cap: SMs come in pairs."""
+ROUNDING_SMS = 4
+"""The driver rounds a share to what the hardware can cap, by how much is not documented for every GPU."""
 NEXT_BEST = "processes"
 
 
@@ -108,8 +117,9 @@ def _expected(place: Place, share: float | None) -> Expected:
     everything = whole(place)
     if share is None or place.sms is None:
         return everything
-    least = math.ceil(place.sms * share / 100)
-    return Expected(uuid=everything.uuid, sms=(min(least, place.sms), min(least + ROUNDING_SMS, place.sms)))
+    exact = place.sms * share / 100
+    low, high = max(1, math.floor(exact) - ROUNDING_SMS), math.ceil(exact) + ROUNDING_SMS
+    return Expected(uuid=everything.uuid, sms=(low, high if high < place.sms else MANY_SMS))
 
 
 def unattached(daemon: Daemon, reports: Mapping[str, SeatReport]) -> list[str]:

@@ -121,7 +121,7 @@ def arrange(place: Place, ground: StaticGround, chunks: Sequence[int], tenants: 
         mode="mps-static",
         tenants=tuple(tenant.name for tenant in tenants),
         plan=plan,
-        expected=lambda: tuple(Expected(sms=(count * size, count * size)) for count in chunks),
+        expected=lambda: tuple(Expected(sms=((count - 1) * size + 1, (count + 1) * size - 1)) for count in chunks),
         ground=ground,
         proof=lambda reports: mps.unattached(ground.daemon, reports),
     )
