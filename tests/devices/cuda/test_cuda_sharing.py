@@ -58,7 +58,9 @@ class TestProcessesAndStreams:
 
     def test_a_tenant_that_sees_fewer_sms_alone_than_the_gpu_has_is_found_out(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("alone"), tenants("a"))
-        assert arrangement.verify(reports(arrangement, a={"sms": 54})) == ("a sees 54 SMs, and was to have at least 102",)
+        assert arrangement.verify(reports(arrangement, a={"sms": 54})) == (
+            "a sees 54 SMs, and was to have at least 102",
+        )
 
     def test_streams_put_all_tenants_into_one_process_by_priority(self, gpus, tenants):
         low, high = tenants("low"), tenants("high", priority=5)
