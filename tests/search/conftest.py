@@ -9,9 +9,15 @@ from cotenant.workloads import find
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(60))]
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
-def _own_places(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def _own_cache(cache, monkeypatch):
+    """Not the user's, where weights may lie; one for all tests, since dry runs are the same in all."""
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +36,7 @@ def photos(tmp_path):
     for number in range(72):
         label = number % 3
         wave = np.sin((2 + 3 * label) * across + rng.random())[None, :, None]
-        pixels = 128 + 50 * wave + rng.normal(0, 40, (64, 64, 3))
+        pixels = 128 + 50 * wave + rng.normal(0, 110, (64, 64, 3))
         folder = tmp_path / "photos" / ("few", "some", "many")[label]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / f"{number:03d}.png")

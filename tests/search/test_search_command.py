@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(
     )
     text, talk = capsys.readouterr()
     assert code == 0
-    assert re.search(r"sibling-0\d +0\.\d{3} \[", text)
+    assert re.search(r"sibling-0\d +[01]\.\d{3} \[", text)
     assert "random vit" in text
     assert "raw pixels" in text
     assert "timed only" in text
@@ -118,7 +119,7 @@ def test_hostile_names_are_text_on_the_page(siblings, photos, tmp_path):
 
 def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, tmp_path):
     heard = []
-    search(str(photos), [str(siblings("vit-b-16-mini", 5, changed=1)[0].parent)], scorer="knn", out=tmp_path,
+    search(str(photos), [str(siblings("vit-b-16-mini", 5, changed=1)[0].parent)], scorer="knn", out=tmp_path / "out",
            listener=heard.append)  # fmt: skip
     (plan,) = [event for event in heard if isinstance(event, Planned)]
     assert plan.models == 5
@@ -146,7 +147,7 @@ def test_a_budget_of_time_uses_fewer_items_and_says_so(siblings, tmp_path):
         (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no amount of memory"),
         (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is no time"),
         (["--models", "vit-b-16-mini", "--device", "sim:a100-sxm4-40gb"], "a search runs on cpu or cuda:N"),
-        (["--models", "gemm"], "is no model of images or texts"),
+        (["--models", "sgemm"], "is no model of images or texts"),
         (["--models", "vit-b-16-mini,vit-b-16-mini"], "is named twice"),
         (["--models", "efficientnet-lite0"], "the weights of efficientnet-lite0 are not here yet"),
         (["--models", "nonsense-net"], "there is no workload 'nonsense-net'"),
@@ -181,7 +182,7 @@ def test_a_search_does_not_go_on_with_other_data(siblings, photos, tmp_path):
     (made,) = siblings("vit-b-16-mini", 1, changed=1)
     outcome = search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
     next(photos.rglob("*.png")).unlink()
-    with pytest.raises(CotenantError, match="the data of .* is no longer what it was"):
+    with pytest.raises(CotenantError, match=r"the data of .* is no longer what it was"):
         search(None, resume=outcome.folder)
 
 
@@ -202,6 +203,16 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(siblings, photos, tmp_path,
     (folder,) = (tmp_path / "out").glob("*/*")
     assert not list(folder.rglob("*.new"))
     assert search(None, resume=folder).ranking[0].name == "sibling-00"
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_computed(siblings, photos, tmp_path, monkeypatch):
+    from cotenant.search import conditions
+
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    monkeypatch.setattr(conditions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(CotenantError, match="there is no space for the features"):
+        search(str(photos), [str(made)], scorer="knn", out=tmp_path / "out")
+    assert not list((tmp_path / "out").rglob("*.npy"))
 
 
 def test_bad_images_are_refused_or_counted(siblings, photos, tmp_path):

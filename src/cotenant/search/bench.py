@@ -42,7 +42,8 @@ class Bench:
         """How a candidate is run; candidates of one architecture share it."""
         key = self.candidates[candidate].architecture
         if key not in self._chains:
-            self._chains[key] = Chain(self.candidates[candidate].entry, logits=self.logits)
+            with self.watch.stage("plan"):
+                self._chains[key] = Chain(self.candidates[candidate].entry, logits=self.logits)
         return self._chains[key]
 
     def read(self, candidate: int) -> Read:

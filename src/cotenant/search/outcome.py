@@ -72,6 +72,7 @@ class Outcome:
     steps_shared: int
     stages_s: Mapping[str, float]
     predicted_s: float
+    """From the plan to the end."""
     actual_s: float
     memory_bytes: int
     peak_bytes: int

@@ -196,7 +196,8 @@ def path_for(bench: Bench, number: int, found: Read, probed: dict[tuple[str, str
     candidate, chain = bench.candidates[number], bench.chain(number)
     key = (candidate.architecture, candidate.shape_key)
     if key not in probed:
-        probed[key] = probe(bench, number, found)
+        with bench.watch.stage("plan"):
+            probed[key] = probe(bench, number, found)
     return path_of(number, candidate.shape_key, found.digests, [piece.label for piece in chain.pieces], probed[key])
 
 

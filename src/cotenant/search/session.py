@@ -1,15 +1,14 @@
 """A search from beginning to end: rounds of extraction and scoring, then the ranking and its baselines."""
 
 import resource
-import shutil
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import psutil
 
-from cotenant.errors import CotenantError
 from cotenant.search.baselines import raw_features, raw_name
+from cotenant.search.conditions import require_same_inputs, require_space
 from cotenant.search.costs import Predicted
 from cotenant.search.events import Listener, Planned, RoundEnded, Working
 from cotenant.search.extracting import Extraction
@@ -40,7 +39,10 @@ class _Session:
         self._settings, self._folder, self._listener = settings, folder, listener
         self._began = time.monotonic()
         self._before_s = float(folder.known.get("spent_s", 0.0))
+        import transformers  # noqa: F401 - code is not what the memory is meant for: it is there before the count begins
+
         self._memory_before = psutil.Process().memory_info().rss
+        self._stages_before: dict[str, float] = dict(folder.known.get("stages_s", {}))
         self._told = 0.0
         self._leader: str | None = None
         self._parts = 0
@@ -49,10 +51,10 @@ class _Session:
         settings = self._settings
         ready = prepare(settings, lambda doing, share: self._listener(Working(doing, share * 0.01, None)))
         self._ready = ready
-        self._require_same_data()
+        require_same_inputs(self._folder, ready)
         plan, notes = self._plan()
         self._predicted_s = self._whole(ready.predict(plan), plan)
-        self._require_space(plan)
+        require_space(self._folder, ready, plan)
         paths = [ready.paths[number] for number in ready.ranked]
         alone = steps_without_sharing(paths)
         together = steps_with_sharing(grow(paths)) if paths else 0
@@ -271,37 +273,6 @@ class _Session:
         takes = root.seconds * (items - shown) + ready.score_s(items) * len(alive)
         return self._before_s + time.monotonic() - self._began + takes > budget
 
-    def _require_same_data(self) -> None:
-        """A search that goes on has to find what it left."""
-        bench = self._ready.bench
-        now = {
-            "data": bench.data.fingerprint,
-            "candidates": {self._name(one): self._ready.paths[one].leaf for one in self._ready.ranked},
-        }
-        before = self._folder.known.get("inputs")
-        if before is not None and before != now:
-            changed = "the data" if before["data"] != now["data"] else "a candidate"
-            raise CotenantError(
-                f"{changed} of {self._folder.path} is no longer what it was, so the search can't go on",
-                hint="begin a new search",
-            )
-        self._folder.note(inputs=now)
-
-    def _require_space(self, plan: Sequence[Round]) -> None:
-        """Features go to disk: see that there is room before anything is computed."""
-        ready, shown, needed = self._ready, 0, 0
-        widest = max((ready.paths[one].steps[-1].out_bytes for one in ready.ranked), default=0)
-        for step in plan:
-            needed += step.models * (step.items - shown) * widest
-            shown = step.items
-        needed += 2 * shown * max(widest, 4 * 3 * 32 * 32)
-        free = shutil.disk_usage(self._folder.path).free
-        if needed > free:
-            raise CotenantError(
-                f"the features take up to {needed / 1e9:.3g} GB, and {self._folder.path} has {free / 1e9:.3g} GB free",
-                hint="--out a folder on another disk, or fewer models",
-            )
-
     def _tell(self, doing: str) -> None:
         now = time.monotonic()
         if now - self._told < TOLD_EVERY_S:
@@ -316,16 +287,12 @@ class _Session:
         self._folder.note(spent_s=self._before_s + time.monotonic() - self._planned_at, stages_s=self._stages(), **more)
 
     def _stages(self) -> dict[str, float]:
-        before = self._first_stages()
+        """Seconds by stage, with those of the sessions before."""
+        now = self._ready.bench.watch.seconds
         return {
-            stage: before.get(stage, 0.0) + self._ready.bench.watch.seconds.get(stage, 0.0)
-            for stage in (*before, *(name for name in self._ready.bench.watch.seconds if name not in before))
+            stage: self._stages_before.get(stage, 0.0) + now.get(stage, 0.0)
+            for stage in dict.fromkeys((*self._stages_before, *now))
         }
-
-    def _first_stages(self) -> dict[str, float]:
-        if not hasattr(self, "_stages_before"):
-            self._stages_before = dict(self._folder.known.get("stages_s", {}))
-        return self._stages_before
 
     def _name(self, candidate: int) -> str:
         return self._ready.bench.candidates[candidate].name
