@@ -11,7 +11,7 @@ from typing import Literal
 
 from cotenant.devices.simulated.kernels import Kernels
 from cotenant.devices.simulated.operators import Row, columns, rows_of
-from cotenant.devices.simulated.optimiser import bundled
+from cotenant.devices.simulated.training_step import backward_begins, bundled
 from cotenant.workloads.protocol import Operator
 
 Fusion = Literal["eager", "compile", "engine"]
@@ -50,7 +50,11 @@ def kernels_of(
     rows = bundled(rows)
     if fusion == "eager":
         return columns(rows)
-    return columns(_fused(rows, into_products=fusion == "engine"))
+    # Forward and backward of a training step are compiled apart: nothing is fused across their border.
+    border = backward_begins([row.name for row in rows])
+    return columns(
+        [row for part in (rows[:border], rows[border:]) for row in _fused(part, into_products=fusion == "engine")]
+    )
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from cotenant.devices.simulated.fusion import Fusion, kernels_of
 from cotenant.devices.simulated.kernels import TRANSFER, Floats, Ints, Kernels, joined
 from cotenant.devices.simulated.trace import Trace
 from cotenant.devices.simulated.traces import kernels_for
+from cotenant.devices.simulated.training_step import OPTIMISER, backward_begins
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Operator, Properties, Staged, Workload, WorkloadSpec
 
@@ -54,7 +55,10 @@ def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
         return _staged(spec, workload, fusion)
     kernels = kernels_for(spec, fusion=fusion)
     properties = workload.properties(spec)
-    slot, stages = _ends(kernels, "step" if spec.train else "compute")
+    if spec.train:
+        forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
+        return Request(spec, properties, kernels, *_training(kernels, len(kernels_of(forward, fusion=fusion))))
+    slot, stages = _ends(kernels, "compute")
     if spec.mode != "generate":
         return Request(spec, properties, kernels, slot, stages)
     from cotenant.workloads.models.serving import DEFAULT_TOKENS
@@ -102,6 +106,16 @@ def _ends(kernels: Kernels, middle: str) -> tuple[Ints, tuple[str, ...]]:
         slot[: work[0]] = 0
         slot[work[-1] + 1 :] = 2
     return slot, ("to_device", middle, "to_host")
+
+
+def _training(kernels: Kernels, forward: int) -> tuple[Ints, tuple[str, ...]]:
+    """The stages of the live training step, which leaves its loss on the device."""
+    ends, _ = _ends(kernels, "forward")
+    optimising = np.array([OPTIMISER in kernels.names[name] for name in kernels.name])
+    begins = int(np.argmax(optimising)) if optimising.any() else len(kernels)
+    place = np.arange(len(kernels))
+    slot = np.where(ends == 0, 0, 1 + (place >= forward).astype(np.int64) + (place >= begins))
+    return slot, ("to_device", "forward", "backward", "optimiser")
 
 
 def _generating(kernels: Kernels, filled: int, tokens: int) -> tuple[Ints, tuple[str, ...], int]:
