@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from database_material import HEADER, MEMBERS, longhorn, run, stuck, trial
 
-from cotenant.database import index
+from cotenant.database import index, parts
 from cotenant.database.add import add
 from cotenant.database.database import Database
 from cotenant.errors import DatabaseError, DataError, RunFolderError
@@ -102,6 +102,36 @@ def test_bad_lines_can_be_left_out_and_are_counted(tmp_path):
     [found] = add([file], tmp_path / "db", skip_bad=True)
     assert found.source.measurements == 120
     assert "not 11 cells" in found.source.left_out[0]
+
+
+def test_a_large_file_is_read_in_parts_and_comes_out_the_same(tmp_path, monkeypatch):
+    file, log = longhorn(tmp_path / "a.csv"), stuck(tmp_path / "smi.csv")
+    add([file, log], tmp_path / "whole")
+    monkeypatch.setattr(parts, "LARGE_BYTES", 1500)
+    add([file, log], tmp_path / "parts")
+    found = []
+    for home in (tmp_path / "whole", tmp_path / "parts"):
+        with Database.open(home) as database:
+            readings = database.readings(database.works()[0])
+            series = [database.series(one)[1].tolist() for one in database.sensors()]
+            found.append((readings.gpus, readings.time_ms.tolist(), readings.power_w.tolist(), series))
+    assert found[0] == found[1]
+
+
+def test_bad_lines_of_a_large_file_are_told_by_their_true_numbers(tmp_path, monkeypatch):
+    file = longhorn(tmp_path / "a.csv")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    lines[41], lines[101] = "rubbish", "more rubbish"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(DataError) as whole:
+        add([file], tmp_path / "db")
+    monkeypatch.setattr(parts, "LARGE_BYTES", 1500)
+    with pytest.raises(DataError) as in_parts:
+        add([file], tmp_path / "db")
+    assert "2 lines that can't be used" in whole.value.message
+    assert "42, 102" in whole.value.message
+    assert in_parts.value.message == whole.value.message
+    assert everything(tmp_path / "db") == []
 
 
 def test_a_run_that_is_none_is_refused_and_nothing_is_left(tmp_path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant import importing
+from cotenant.database import parts
 from cotenant.database.staging import Staged, Staging
 from cotenant.errors import DataError
 from cotenant.importing.problems import sentence
@@ -47,23 +48,30 @@ def key_of(path: Path) -> str:
 
 def stage(path: Path, staging: Staging, *, skip_bad: bool) -> Staged:
     """Read a file and write its rows aside. Raises DataError with what is wrong, where and how often."""
-    found = importing.read(path, skip_bad=skip_bad)
-    if not found.runs and not found.series:
-        raise DataError(
-            f"{path} ({found.format}) holds neither runs nor sensor readings.",
-            hint="the database keeps times, clocks, power and temperatures of GPUs; kernels belong to a run's profile",
-        )
-    if found.runs:
-        columns = {"gpu": found.runs["gpu"], **{name: found.runs[theirs] for name, theirs in _COLUMNS.items()}}
-        columns["at_s"] = np.where(columns["at_s"] > 0, columns["at_s"], np.nan)  # -1 is how such files say "unknown"
-        staging.measurements(columns, {"conditions": "", "simulated": False})
-    staging.readings([(_gpu(found, series), series) for series in found.series if series.value.size])
-    refused = [
-        f"{series.source} gave nothing in {series.refused:,} of {series.refused + series.value.size:,} readings"
-        for series in found.series
-        if series.refused
+    refused: dict[str, tuple[int, int]] = {}
+    kind = ""
+    skipped: tuple[importing.Skipped, ...] = ()
+    for found in parts.read(path, staging.folder / "piece", skip_bad=skip_bad):
+        if not found.runs and not found.series:
+            raise DataError(
+                f"{path} ({found.format}) holds neither runs nor sensor readings.",
+                hint="the database keeps times, clocks, power and temperatures of GPUs; kernels belong to a profile",
+            )
+        if found.runs:
+            columns = {"gpu": found.runs["gpu"], **{name: found.runs[theirs] for name, theirs in _COLUMNS.items()}}
+            columns["at_s"] = np.where(columns["at_s"] > 0, columns["at_s"], np.nan)  # -1: such files say "unknown" so
+            staging.measurements(columns, {"conditions": "", "simulated": False})
+        staging.readings([(_gpu(found, series), series) for series in found.series if series.value.size])
+        for series in found.series:
+            silent, every = refused.get(series.source, (0, 0))
+            refused[series.source] = silent + series.refused, every + series.refused + series.value.size
+        kind, skipped = found.format, found.skipped
+    silences = [
+        f"{source} gave nothing in {silent:,} of {every:,} readings"
+        for source, (silent, every) in refused.items()
+        if silent
     ]
-    return staging.done(kind=found.format, left_out=(*_told(found.skipped), *refused))
+    return staging.done(kind=kind, left_out=(*_told(skipped), *silences))
 
 
 def _told(skipped: "Sequence[importing.Skipped]") -> tuple[str, ...]:

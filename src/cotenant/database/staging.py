@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from cotenant.database.schema import TABLES
 from cotenant.records import Columns
-from cotenant.store import parquet
+from cotenant.store import damage, parquet
 from cotenant.store.manifest import sync
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 MEMORY_LIMIT = "384MiB"
 ROWS_TOGETHER = 122_880
 """Rows of a Parquet group; sorted by GPU, so that a question about some GPUs skips the rest."""
+
+_OPTIONS = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_TOGETHER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,11 @@ class Staging:
 
     def __init__(self, folder: Path, source: str) -> None:
         folder.mkdir(parents=True)
-        self._folder = folder
+        self.folder = folder
         self.source = source
         # Sorting millions of rows may take more than the limit: the rest goes beside the rows.
         self._con = parquet.memory(memory_limit=MEMORY_LIMIT, temp_directory=str(folder / "spill"))
-        self._files: dict[str, Path] = {}
+        self._files: dict[str, list[Path]] = {}
 
     def measurements(self, columns: Columns, constants: Mapping[str, Any]) -> None:
         """Columns of `measurements` as arrays; constants are the same in every row; the rest is NULL."""
@@ -62,29 +66,36 @@ class Staging:
         """Series with the GPU each belongs to."""
         if not series:
             return
-        parts = []
-        for number, (gpu, one) in enumerate(sorted(series, key=lambda pair: (pair[0], pair[1].sensor))):
-            self._con.register(f"series{number}", {"t_ns": one.t_ns, "value": one.value})
-            texts = (gpu, one.sensor, one.unit, one.source, self.source)
-            gpu_, sensor, unit, origin, source = (parquet.text(text) for text in texts)
-            parts.append(
-                f"SELECT {gpu_} AS gpu, {sensor} AS sensor, t_ns / 1e9 AS t_s, value, {unit} AS unit, "  # noqa: S608 - quoted
-                f"{origin} AS origin, {source} AS source FROM series{number}"
-            )
-        self._write("readings", " UNION ALL ".join(parts))
-        for number in range(len(series)):
-            self._con.unregister(f"series{number}")
+        ordered = sorted(series, key=lambda pair: (pair[0], pair[1].sensor))
+        counts = [one.value.size for _, one in ordered]
+        texts = [(gpu, one.sensor, one.unit, one.source, self.source) for gpu, one in ordered]
+        self._con.execute(
+            "CREATE OR REPLACE TEMP TABLE kinds (number INTEGER, gpu VARCHAR, sensor VARCHAR, "
+            "unit VARCHAR, origin VARCHAR, source VARCHAR)"
+        )
+        self._con.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", [(n, *row) for n, row in enumerate(texts)])
+        columns = {
+            "number": np.repeat(np.arange(len(ordered), dtype=np.int32), counts),
+            "t_ns": np.concatenate([one.t_ns for _, one in ordered]),
+            "value": np.concatenate([one.value for _, one in ordered]),
+        }
+        self._con.register("incoming", columns)
+        # The columns are in order already, and joining so few kinds to them keeps it.
+        chosen = "gpu, sensor, t_ns / 1e9 AS t_s, value, unit, origin, source"
+        self._write("readings", f"SELECT {chosen} FROM incoming JOIN kinds USING (number)")  # noqa: S608 - our names
+        self._con.unregister("incoming")
 
     def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> Staged:
         """Wait until everything is on the disk, and count it."""
         counts = dict.fromkeys(TABLES, 0)
         gpus: set[str] = set()
-        for table, file in self._files.items():
-            source = f"read_parquet([{parquet.text(str(file))}])"
+        files = {table: self._whole(table) for table in self._files}
+        for table, file in files.items():
+            source = f"read_parquet([{parquet.text(damage.literal(file))}])"
             (counts[table],) = self._con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)  # noqa: S608 - quoted
             gpus |= {gpu for (gpu,) in self._con.execute(f"SELECT DISTINCT gpu FROM {source}").fetchall()}  # noqa: S608
             sync(file)
-        return Staged(self._files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
+        return Staged(files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -101,7 +112,17 @@ class Staging:
         return parquet.text(constant) if isinstance(constant, str) else str(constant)
 
     def _write(self, table: str, query: str, con: "duckdb.DuckDBPyConnection | None" = None) -> None:
-        file = self._folder / f"{table}.parquet"
-        options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_TOGETHER}"
-        (con or self._con).execute(f"COPY ({query}) TO {parquet.text(str(file))} ({options})")
-        self._files[table] = file
+        written = self._files.setdefault(table, [])
+        file = self.folder / f"{table}-{len(written)}.parquet"
+        (con or self._con).execute(f"COPY ({query}) TO {parquet.text(str(file))} ({_OPTIONS})")
+        written.append(file)
+
+    def _whole(self, table: str) -> Path:
+        """One file of what came in parts; each part is sorted, which is enough to skip most of it when asked."""
+        files = self._files[table]
+        if len(files) == 1:
+            return files[0]
+        file = self.folder / f"{table}.parquet"
+        listed = ", ".join(parquet.text(damage.literal(part)) for part in files)
+        self._con.execute(f"COPY (FROM read_parquet([{listed}])) TO {parquet.text(str(file))} ({_OPTIONS})")
+        return file
