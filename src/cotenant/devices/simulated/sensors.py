@@ -1,7 +1,8 @@
 """What tools would show of it: power through the sensor's own update period and window, whole degrees, clock steps.
 
-A sensor that averages 25 ms of every 100 ms (A100) never sees three quarters of what happens; 1 s averages (GeForce
-RTX 30 and later, A40, L4, ...) lag behind. Periods and windows: Yang, Adamek, Armour, arXiv 2312.02741.
+A sensor that averages 25 ms of every 100 ms (A100) never sees three quarters of what happens. The catalogue holds the
+instantaneous reading, which live devices prefer; the plain one of GeForce RTX 30 and later, A40, L4, ... is an average
+over 1 s and lags behind. Periods and windows: Yang, Adamek, Armour, arXiv 2312.02741.
 """
 
 from dataclasses import dataclass
