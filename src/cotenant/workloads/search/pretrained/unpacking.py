@@ -1,6 +1,7 @@
 """From a wheel to a directory that any tool can read: `config.json`, safetensors, vocabulary."""
 
 import json
+import pickle
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +49,13 @@ def _convert(wanted: Pretrained, archive: zipfile.ZipFile, folder: Path) -> None
     with archive.open(wanted.inside) as source, part.open("wb") as target:
         while block := source.read(1 << 20):
             target.write(block)
-    given = torch.load(part, weights_only=True, map_location="cpu")  # data only: a pickle with code is refused
+    try:
+        given = torch.load(part, weights_only=True, map_location="cpu")  # data only: a pickle with code is refused
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise DataError(
+            f"{wanted.inside} does not hold weights alone: {str(error).strip().splitlines()[0]}",
+            hint="nothing of it was used",
+        ) from error
     part.unlink()
     (folder / "config.json").write_text(json.dumps({**wanted.config}, indent=1))
     (folder / "preprocessor_config.json").write_text(json.dumps({**wanted.pixels}, indent=1))
