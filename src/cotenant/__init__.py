@@ -33,6 +33,8 @@ _VERBS = {
     "list_kernels": "kernels:kernels",
     "list_studies": "lists:studies",
     "list_workloads": "lists:workloads",
+    "compare_policies": "plan:compare_policies",
+    "plan_jobs": "plan:plan_jobs",
     "profile": "profile:profile",
     "run": "run:run",
     "save_baseline": "compare:save_baseline",

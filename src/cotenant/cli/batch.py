@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import MEMORY
+from cotenant.cli.sizes import memory
 
 EPILOG = """\b
 Examples:  cotenant batch bert-base-mini resnet50-mini --memory 1GB
@@ -21,7 +21,7 @@ limit, 32-bit indices. Anything else is a failure and no limit. A simulated GPU 
 @click.command("batch", epilog=EPILOG)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="Where.")
-@click.option("--memory", "memory_bytes", metavar="SIZE", type=MEMORY, help="Only so much memory, e.g. 4GB or 512MiB.")
+@click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, help="Only so much memory, e.g. 4GB or 512MiB.")
 @click.option("--dtype", metavar="DTYPE", help="Number format; default: what the device does well.")
 @click.option("--image", metavar="PIXELS", type=int, help="Side of a vision model's images.")
 @click.option("--seq", metavar="TOKENS", type=int, help="Tokens per item.")

@@ -25,6 +25,7 @@ VERBS = (
     "profile",
     "view",
     "db",
+    "plan",
     "studies",
     "devices",
     "workloads",

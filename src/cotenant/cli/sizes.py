@@ -1,27 +1,27 @@
-"""Sizes of memory on the command line: `4GB`, `512MiB`."""
+"""Quantities with units on the command line: `4GB`, `512MiB`, `2kW`."""
 
 import re
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_WATTS = {"": 1, "w": 1, "kw": 10**3, "mw": 10**6}
 _FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
-class Memory(click.ParamType):
-    """A number of bytes with its unit."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """In bytes."""
-        if isinstance(value, int):
-            return value
-        match = _FORM.fullmatch(str(value).strip().lower())
-        if match is None or match[2] not in _UNITS or float(match[1]) == 0:
-            self.fail(f"{value!r} is no size of memory; write e.g. 4GB or 512MiB", param, ctx)
-        return int(float(match[1]) * _UNITS[match[2]])
+def memory(text: str) -> int:
+    """Bytes from `4GB` or `512MiB`; a click type."""
+    return int(_quantity(text, _BYTES, "size of memory", "4GB or 512MiB"))
 
 
-MEMORY = Memory()
+def power(text: str) -> float:
+    """Watts from `2kW` or `1500W`; a click type."""
+    return _quantity(text, _WATTS, "power", "2kW or 1500W")
+
+
+def _quantity(text: str, units: Mapping[str, int], what: str, examples: str) -> float:
+    match = _FORM.fullmatch(text.strip().lower())
+    if match is None or match[2] not in units or float(match[1]) == 0:
+        raise click.BadParameter(f"{text!r} is no {what}; write e.g. {examples}")
+    return float(match[1]) * units[match[2]]
