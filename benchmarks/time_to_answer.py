@@ -120,6 +120,8 @@ def measure() -> dict[str, Any]:
         mine = ours(Path(folder))
     theirs = usual()
     return {
+        "target": TARGET,
+        "budget": BUDGET,
         "cotenant": mine,
         "usual": theirs,
         "ratio": theirs["seconds"] / mine["seconds"],
