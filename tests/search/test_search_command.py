@@ -234,6 +234,7 @@ def test_candidates_that_the_items_can_not_tell_apart_share_a_rank():
     assert tied(best, close)
     assert not tied(best, worse)
     assert ranks([best, close, worse]) == [1, 1, 3]
+    assert not tied(best, Scored(0.80, best.halves, 200)), "judged by other items"
     assert best.estimate.lo < 0.80 < best.estimate.hi
 
 

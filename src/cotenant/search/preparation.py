@@ -58,12 +58,17 @@ class Prepared:
             return most
         return min(most, max(self.bench.batch, int(PART_S / root.seconds) // self.bench.batch * self.bench.batch))
 
+    @property
+    def least_items(self) -> int:
+        """Fewer items give no score worth having; in whole batches."""
+        wanted = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
+        return min(len(self.bench.data), ceil(wanted / self.bench.batch) * self.bench.batch)
+
     def plan(self, items: int, *, exact: bool) -> tuple[Round, ...]:
         """The rounds over so many items."""
         if exact:
             return all_at_once(len(self.ranked), items)
-        least = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
-        return rounds(len(self.ranked), items, batch=self.bench.batch, least=least)
+        return rounds(len(self.ranked), items, batch=self.bench.batch, least=self.least_items)
 
     def predict(self, plan: Sequence[Round]) -> Predicted:
         """How long these rounds take."""

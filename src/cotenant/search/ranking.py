@@ -64,12 +64,14 @@ def score(
 def tied(one: Scored, other: Scored) -> bool:
     """Whether these items can't tell two candidates apart.
 
-    They are compared half by half, so that what is hard for both cancels. Without halves, or on different items, only
-    equal scores are a tie.
+    They are compared half by half, so that what is hard for both cancels. Without halves only equal scores are a tie;
+    scores on different items can't be compared at all.
     """
+    if one.items != other.items:
+        return False
     if one.score == other.score:
         return True
-    if not one.halves or len(one.halves) != len(other.halves) or one.items != other.items:
+    if not one.halves or len(one.halves) != len(other.halves):
         return False
     differences = np.subtract(one.halves, other.halves)
     reach = student_t(len(differences) - 1) * float(np.std(differences, ddof=1))

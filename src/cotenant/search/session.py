@@ -105,10 +105,10 @@ class _Session:
         plan = ready.plan(items, exact=self._settings.exact)
         if budget is None or not ready.ranked:
             return plan, ()
-        batch = ready.bench.batch
-        while (predicted := self._whole(ready.predict(plan), plan)) > 0.9 * budget and items > 2 * batch:
+        batch, least = ready.bench.batch, ready.least_items
+        while (predicted := self._whole(ready.predict(plan), plan)) > 0.9 * budget and items > least:
             fewer = int(items * max(0.5, 0.85 * budget / predicted)) // batch * batch
-            items = max(2 * batch, min(items - batch, fewer))
+            items = max(least, min(items - batch, fewer))
             plan = ready.plan(items, exact=self._settings.exact)
         self._folder.note(items=items)
         if items == len(ready.bench.data):
