@@ -4,6 +4,10 @@ SMs go to kernels in the order in which they came (the hardware hands out the bl
 left over to the next), higher priorities first. DRAM bandwidth is then shared evenly: who wants less than an even
 part gets what it wants. Kernels in different domains (partitions of the device) don't meet.
 
+Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a share of the SMs gets that share of
+them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
+the L2, which sends more of it to DRAM.
+
 Nobody goes faster than alone, and one more kernel behind the others never makes any of them faster.
 """
 
