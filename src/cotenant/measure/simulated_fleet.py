@@ -39,6 +39,9 @@ from cotenant.study.expand import stable_number
 from cotenant.study.preconditions import Before
 from cotenant.tenancy import ALONE, APART, Sharing, Tenant, Trial
 
+MOST_CLOSELY = 16
+"""Members of a trial whose sensors are read ten times a second; those of a larger fleet once, as its tools would."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
@@ -92,7 +95,8 @@ class SimulatedFleetBench:
         stages = [self._stage(trial, name, tenants, rates) for name, tenants in _by_member(self._group, trial)]
         activity = self._activity(trial, stages)
         clocks = self._clocks(stages, activity)
-        parts = list(self._workers.map(_played, stages, clocks))
+        every_s = 0.0 if len(stages) <= MOST_CLOSELY else 1.0
+        parts = list(self._workers.map(_played, stages, clocks, [every_s] * len(stages)))
         if self._before is not None and self._before.above_idle_c is not None:
             for stage in stages:
                 limits = stage.scene.controls.limits
@@ -176,7 +180,7 @@ def _mean_clock(stage: _Stage, activity: Activity) -> float:
     return float(truth.clock_mhz[counted].mean())
 
 
-def _played(stage: _Stage, clock_mhz: float) -> tuple[list[SeatOutcome], Samples]:
+def _played(stage: _Stage, clock_mhz: float, every_s: float) -> tuple[list[SeatOutcome], Samples]:
     if stage.fates:
         return [unserved(seat, stage.fates) for seat in stage.scene.seats], Samples({}, ())
     outcome = play(stage.device, stage.scene, clock_mhz)
@@ -185,7 +189,11 @@ def _played(stage: _Stage, clock_mhz: float) -> tuple[list[SeatOutcome], Samples
         for seat, requests in zip(stage.scene.seats, outcome.requests, strict=True)
     ]
     limits = stage.scene.controls.limits
-    return outcomes, samples_of(stage.device, outcome, limits, die=stage.die, start=stage.start.heat)
+    samples = samples_of(stage.device, outcome, limits, die=stage.die, start=stage.start.heat)
+    if every_s and samples.columns:
+        kept = samples.columns["t_ns"] % round(every_s * NS) == 0
+        samples = Samples({name: column[kept] for name, column in samples.columns.items()}, samples.lost)
+    return outcomes, samples
 
 
 def _together(parts: Sequence[Samples], stages: Sequence[_Stage]) -> Samples:
