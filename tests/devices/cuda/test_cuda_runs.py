@@ -113,8 +113,8 @@ class TestTrials:
         tools.setenv("FAKE_MPS", "unattached")
         records = bench.carry_out(self.trial("mps"), session=0, rates={})
         assert records.trial["verdict"] == "invalid"
-        assert records.trial["failed_checks"] == ["sharing_verified"]
-        assert "is not attached to the MPS daemon" in records.trial["reasons"][0]
+        assert "sharing_verified" in records.trial["failed_checks"]
+        assert any("is not attached to the MPS daemon" in reason for reason in records.trial["reasons"])
 
     def test_a_daemon_that_does_not_start_is_an_invalid_trial_and_no_end_of_the_run(self, bench, tools):
         tools.setenv("FAKE_MPS", "cannot-start")
@@ -127,9 +127,9 @@ class TestTrials:
         again = bench.carry_out(self.trial("mps"), session=0, rates={})
         assert [row["pid"] for row in first.tenants] == [row["pid"] for row in again.tenants]
         exclusive = bench.carry_out(self.trial("exclusive"), session=0, rates={})
-        assert exclusive.trial["failed_checks"] == []
+        assert exclusive.trial["verdict"] != "invalid", exclusive.trial["reasons"]
         after = bench.carry_out(self.trial("mps"), session=0, rates={})
-        assert after.trial["failed_checks"] == []
+        assert after.trial["verdict"] != "invalid", after.trial["reasons"]
         assert {row["pid"] for row in after.tenants}.isdisjoint(row["pid"] for row in first.tenants)
 
     def test_a_gpu_that_is_lost_half_way_is_told_and_nothing_more_is_measured(self, bench, own_place):

@@ -91,8 +91,12 @@ def _require(place: Place, modes: dict[str, SharingMode], sharing: Sharing) -> N
         raise SharingUnavailable(
             f"a GPU can't be shared by `{sharing.mode}`", hint=f"use one of {', '.join(usable) or 'none here'}"
         )
-    # MIG that could be turned on is not listed as available, since `sharing: all` must not reset a GPU.
-    if not mode.available and not (mode.mode == "mig" and mig.missing(place) is None):
+    # What others would feel (MIG turned on, everybody else locked out) is not part of `sharing: all`, but can be named.
+    whole = not place.instance and not place.gpu.mig_mode
+    on_request = (mode.mode == "mig" and not place.instance and mig.missing(place) is None) or (
+        mode.mode == "exclusive" and whole and exclusive.missing(place) is None
+    )
+    if not mode.available and not on_request:
         instead = f"use `{mode.instead}`; " if mode.instead else ""
         raise SharingUnavailable(
             f"`{sharing.mode}` needs {mode.missing}", hint=f"{instead}`cotenant doctor` says what is set up here"

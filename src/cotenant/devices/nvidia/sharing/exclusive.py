@@ -47,12 +47,15 @@ class ExclusiveGround:
         return compute_mode.read(self._gpu) == compute_mode.EXCLUSIVE_PROCESS
 
 
+def missing(place: Place) -> str | None:
+    """What it takes and isn't here."""
+    return None if compute_mode.may_write(place.gpu) else "root: only an administrator may change the compute mode"
+
+
 def available(place: Place) -> SharingMode:
-    """Needs root."""
-    if compute_mode.may_write(place.gpu):
-        return SharingMode("exclusive", MEANING)
-    missing = "root: only an administrator may change the compute mode"
-    return SharingMode("exclusive", MEANING, available=False, missing=missing, instead="streams")
+    """Never for `all`: it keeps everybody else off the GPU, so a study has to name it."""
+    lacking = missing(place) or "to be named in a study, since it keeps everybody else off the GPU"
+    return SharingMode("exclusive", MEANING, available=False, missing=lacking, instead="streams")
 
 
 def arrange(place: Place, ground: ExclusiveGround, tenants: Sequence[Tenant]) -> GpuArrangement:
