@@ -165,6 +165,23 @@ def test_the_device_is_waited_for_once_or_after_each_stage(synchronised, waits_p
     assert seat.waits == served.recorded * waits_per_request
 
 
+def test_device_time_ends_with_the_work_and_not_when_the_host_has_woken_up():
+    order = []
+
+    class Watched(CountingSeat):
+        def mark(self):
+            order.append("mark")
+            return super().mark()
+
+        def synchronise(self):
+            order.append("wait")
+
+    with tenant(capacity=20) as (_, _, run):
+        served, _ = run(Stage("compute", lambda _: order.append("work")), seat=Watched())
+    assert order[:4] == ["mark", "work", "mark", "wait"]
+    assert len(order) == 4 * served.recorded
+
+
 def test_a_single_failing_request_is_recorded_and_the_tenant_goes_on():
     turns = itertools.count()
 
