@@ -191,6 +191,8 @@ class TestSimulated:
         ({"candidate": "resnet18-mini", "scorer": "logmee"}, "no scorer"),
         ({"candidate": "resnet18-mini", "batchs": 3}, "no param `batchs`"),
         ({"candidate": "resnet18-mini", "seq": 7}, "no sequence"),
+        ({"candidate": "resnet18-mini", "data": "/nowhere/at/all"}, "no data '/nowhere/at/all'"),
+        ({"candidate": "resnet18-mini", "data": "embedded:fashion@7"}, "no side of an image"),
     ],
 )
 def test_what_can_t_be_run_is_refused_before_anything_starts(wrong, sentence):

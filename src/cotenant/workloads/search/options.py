@@ -10,6 +10,7 @@ from cotenant.workloads.models.layers import block_count, kept
 from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.search.candidate import find_candidate
+from cotenant.workloads.search.data import check_data
 from cotenant.workloads.search.scorers import find_scorer
 
 MODES = ("synchronised", "pipelined")
@@ -55,7 +56,7 @@ def checked(spec: WorkloadSpec) -> tuple[ModelEntry, SearchOptions]:
     if spec.seq is not None and entry.max_seq is not None and spec.seq > entry.max_seq:
         raise WorkloadError(f"{options.candidate} takes at most {entry.max_seq} tokens, not {spec.seq}")
     _check_parts(entry, spec, options)
-    _check_scorer(options)
+    _check_scorer_and_data(options)
     return entry, options
 
 
@@ -77,9 +78,11 @@ def _check_parts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) 
         raise WorkloadError(f"{spec.name}: a slice has no trunk to share", hint="leave out `layers` or `joined`")
 
 
-def _check_scorer(options: SearchOptions) -> None:
+def _check_scorer_and_data(options: SearchOptions) -> None:
     try:
         scorer = find_scorer(options.scorer)
+        if options.data is not None:
+            check_data(options.data)
     except CotenantError as error:
         raise WorkloadError(error.message, hint=error.hint) from error
     if getattr(scorer, "takes", "features") != "features":

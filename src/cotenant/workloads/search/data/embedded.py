@@ -24,16 +24,22 @@ _QUALITY = 90
 
 def open_embedded(name: str) -> Images | Texts:
     """`embedded:fashion`, `embedded:fashion@224` or `embedded:glosses`."""
-    kind, at, side = name.removeprefix(EMBEDDED).partition("@")
-    if kind == "glosses" and not at:
+    kind, side = check_embedded(name)
+    if kind == "glosses":
         return _glosses(name)
+    return _fashion(name) if side is None else open_images(name, _jpeg_folder(side), skip_bad=False)
+
+
+def check_embedded(name: str) -> tuple[str, int | None]:
+    """What the name says: which data, and the side of its images. Raises DataError."""
+    kind, at, side = name.removeprefix(EMBEDDED).partition("@")
+    if (kind, at) == ("glosses", "") or (kind, at) == ("fashion", ""):
+        return kind, None
     if kind != "fashion":
         raise DataError(f"there is no data {name!r}", hint="there are embedded:fashion and embedded:glosses")
-    if not at:
-        return _fashion(name)
     if not side.isdecimal() or int(side) not in _SIDES:
         raise DataError(f"{name}: {side!r} is no side of an image", hint="from 32 to 1024 pixels: embedded:fashion@224")
-    return open_images(name, _jpeg_folder(int(side)), skip_bad=False)
+    return kind, int(side)
 
 
 def _fashion(name: str) -> Images:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from cotenant.errors import DataError
 from cotenant.workloads.search.data.arrow_folder import is_arrow_folder, open_arrow
-from cotenant.workloads.search.data.embedded import EMBEDDED, open_embedded
+from cotenant.workloads.search.data.embedded import EMBEDDED, check_embedded, open_embedded
 from cotenant.workloads.search.data.image_folder import open_images
 from cotenant.workloads.search.data.tables import TABLES, open_table
 from cotenant.workloads.search.protocol import Data
@@ -37,7 +37,7 @@ def open_data(name: str, *, skip_bad: bool = False) -> Data:
         return open_embedded(name)
     path, columns = _parsed(name)
     if not path.exists():
-        raise DataError(f"there is no data {str(path)!r}", hint="give a folder, a table, or embedded:fashion")
+        raise _absent(path)
     if path.is_file():
         if path.suffix.lower() not in TABLES:
             raise DataError(f"{path} is no data that can be read", hint=f"a table ends in {', '.join(TABLES)}")
@@ -50,6 +50,18 @@ def open_data(name: str, *, skip_bad: bool = False) -> Data:
     if columns:
         raise DataError(f"{path} is a folder of images, which has no columns", hint="leave out all from the `?` on")
     return open_images(name, path, skip_bad=skip_bad)
+
+
+def check_data(name: str) -> None:
+    """Refuse a name that means nothing, without reading any item. Raises DataError."""
+    if name.startswith(EMBEDDED):
+        check_embedded(name)
+    elif not _parsed(name)[0].exists():
+        raise _absent(_parsed(name)[0])
+
+
+def _absent(path: Path) -> DataError:
+    return DataError(f"there is no data {str(path)!r}", hint="give a folder, a table, or embedded:fashion")
 
 
 def _parsed(name: str) -> tuple[Path, dict[str, str]]:
