@@ -164,6 +164,17 @@ class TestNvidiaSmi:
         with pytest.raises(DataError, match=r"timestamp is no time \(line 3\)"):
             importing.read(write(SMI.replace("14.684, GPU-b", "99.684, GPU-b")))
 
+    def test_a_large_file_keeps_its_order(self, write):
+        stamps = (
+            f"2023/07/30 {k // 3600000:02d}:{k // 60000 % 60:02d}:{k // 1000 % 60:02d}.{k % 1000:03d}"
+            for k in range(400_000)
+        )
+        lines = "".join(f"{stamp}, GPU-{k % 3}, {k} W\n" for k, stamp in enumerate(stamps))
+        imported = importing.read(write("timestamp, uuid, power.draw [W]\n" + lines))
+        for number, one in enumerate(imported.series):
+            assert (one.value == np.arange(number, 400_000, 3)).all()
+            assert (np.diff(one.t_ns) == 3_000_000).all()
+
     @needs_data
     def test_a_stuck_sensor_with_clocks_that_could_not_be_read(self):
         imported = importing.read(DATA / "power" / "sensors" / "stuck_sensor.csv")

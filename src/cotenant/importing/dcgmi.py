@@ -2,8 +2,10 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.errors import DataError
 from cotenant.importing import lines
@@ -11,6 +13,7 @@ from cotenant.importing.lines import Cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import Imported
 from cotenant.importing.series import Kind, by_device
+from cotenant.records import Int64s
 
 FIELDS = {
     "GRACT": ("graphics_active", "share", 1.0),
@@ -36,6 +39,8 @@ FIELDS = {
     "FBUSD": ("memory_used_bytes", "B", 2.0**-20),
 }
 """Its short names; ours with our unit and what to divide by. Others are kept under their short name."""
+_ENTITY_CELL = r"regexp_replace(regexp_extract(line, '^\s*([A-Za-z][\w-]*\s+\d+)\s', 1), '\s+', ' ')"
+"""SQL: `GPU 0`, `GPU-I 3`."""
 _ENTITY = re.compile(r"^#\s*Entity\s+(\S.*)$", re.IGNORECASE)
 
 
@@ -58,7 +63,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         raise DataError(f"{path} has the field {twice!r} twice in its header.", hint="ask dcgmi for each field once")
     kinds = {name: _kind(name) for name in header}
     width = len(header) + 2  # the entity is two words: GPU 0, GPU-I 3
-    cells = [Cell("device", "entity", "parts[1] || ' ' || parts[2]", "text")]
+    cells = [Cell("device", "entity", _ENTITY_CELL, "category")]
     cells += [Cell(name, name, f"parts[{at + 3}]", "number", required=False) for at, name in enumerate(header)]
     table = lines.read_lines(
         path,
@@ -70,13 +75,12 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
     )
     if not len(table.columns["device"]):
         raise nothing_in(path, "readings")
+    t_ns = _times(table.columns["device"], interval_s)
     return Imported(
         path=path,
         format="dcgmi",
         clock=f"the first reading; the file has no times, {interval_s:g} s between readings are assumed",
-        series=by_device(
-            {**table.columns, "t_ns": _times(table.columns["device"], interval_s)}, kinds, default_device="GPU 0"
-        ),
+        series=by_device({**table.columns, "t_ns": t_ns}, kinds, table.categories["device"]),
         facts={"fields": header, "interval_s": interval_s},
         skipped=table.skipped,
     )
@@ -87,11 +91,10 @@ def _kind(name: str) -> Kind:
     return Kind(sensor, unit, f"dcgmi dmon {name}", per)
 
 
-def _times(devices: np.ndarray, interval_s: float) -> np.ndarray:
+def _times(devices: npt.NDArray[Any], interval_s: float) -> Int64s:
     """The n-th line of an entity was read n intervals after the first."""
     t_ns = np.empty(devices.size, np.int64)
-    names, which = np.unique(devices.astype(str), return_inverse=True)
-    for number in range(len(names)):
-        mine = np.flatnonzero(which == number)
-        t_ns[mine] = np.arange(mine.size) * round(interval_s * 1e9)
+    for number in np.unique(devices):
+        mine = devices == number
+        t_ns[mine] = np.arange(int(mine.sum())) * round(interval_s * 1e9)
     return t_ns

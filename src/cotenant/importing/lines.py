@@ -18,6 +18,7 @@ from cotenant.records import Columns
 from cotenant.store import parquet
 
 MEMORY_LIMIT = "512MiB"
+MOST_CATEGORIES = 20_000
 BLANK, WRONG_LENGTH, FIRST_CELL = 1, 2, 10
 """Codes of lines: an empty one is no problem, one with another number of cells is; cells count from the last."""
 
@@ -35,7 +36,8 @@ class Cell:
     """What the file calls it."""
     sql: str
     """An expression over `parts`, the list of the line's cells."""
-    kind: Literal["number", "text", "time"]
+    kind: Literal["number", "text", "time", "category"]
+    """A category is text of which there are few: it becomes numbers, positions in `Table.categories`."""
     required: bool = True
     """False: it may say that there is nothing."""
 
@@ -45,8 +47,7 @@ class Table:
     """The usable lines of a file, in columns."""
 
     columns: Columns
-    absent: Mapping[str, int]
-    """How often each optional number said that there is nothing."""
+    categories: Mapping[str, tuple[str, ...]]
     skipped: tuple[Skipped, ...]
 
 
@@ -86,30 +87,29 @@ def read_lines(
     Raises:
         DataError: Some lines can't be used; the message says what, where and how many.
     """
-    fetched = _fetch(path, _question(split, width, cells, ignore), first_line, tolerant=skip_bad)
+    source = _Source(path, split, first_line, tolerant=skip_bad)
+    categories = {cell.name: source.different(cell) for cell in cells if cell.kind == "category"}
+    fetched = source.ask(_question(width, cells, ignore, categories))
     codes = np.asarray(fetched.pop("code"), np.int8)
     problems, cut = Problems(), Problems()
     if codes.size and codes[-1] > BLANK and not _ends_with_newline(path):
         cut.add("the last line was cut short", [first_line + codes.size - 1])
         codes[-1] = BLANK
-    words = {WRONG_LENGTH: f"not {width} cells"}
-    words |= {FIRST_CELL + number: _complaint(cell) for number, cell in enumerate(cells)}
     for number, cell in enumerate(cells):
         if cell.kind == "number":  # `inf` and `nan` are numbers to SQL, and no readings to us
             values = np.ma.getdata(fetched[cell.name])
             unreal = np.isinf(values) | (np.isnan(values) if cell.required else False)
             codes[(codes == 0) & unreal] = FIRST_CELL + number
+    words = {WRONG_LENGTH: f"not {width} cells"}
+    words |= {FIRST_CELL + number: _complaint(cell) for number, cell in enumerate(cells)}
     problems.add_codes(codes, words, first_line)
     skipped = problems.settle(path, skip_bad=skip_bad) + cut.settle(path, skip_bad=True)
     good = codes == 0
-    absent = {}
     columns: dict[str, npt.NDArray[Any]] = {}
     for cell in cells:
         values = _plain(fetched.pop(cell.name), cell.kind)
         columns[cell.name] = values if good.all() else values[good]
-        if cell.kind == "number":
-            absent[cell.name] = int(np.isnan(columns[cell.name]).sum())
-    return Table(columns, absent, skipped)
+    return Table(columns, categories, skipped)
 
 
 def text_cell(position: int) -> str:
@@ -118,27 +118,22 @@ def text_cell(position: int) -> str:
 
 
 def _complaint(cell: Cell) -> str:
-    what = {"number": "no number", "text": "empty", "time": "no time"}[cell.kind]
+    what = {"number": "no number", "time": "no time"}.get(cell.kind, "empty")
     return f"{cell.label} is {what}"
 
 
-def _question(split: str, width: int | None, cells: Sequence[Cell], ignore: str) -> str:
+def _question(width: int | None, cells: Sequence[Cell], ignore: str, categories: Mapping[str, tuple[str, ...]]) -> str:
     """Step by step, so that nothing is worked out twice: line, its parts, cells as text, values, what is wrong."""
     numbered = list(enumerate(cells))
     texts = ", ".join(f"{cell.sql} AS c{n}" for n, cell in numbered)
-    values = ", ".join(f"{_value(cell, f'c{n}')} AS v{n}" for n, cell in numbered)
+    values = ", ".join(f"{_value(cell, f'c{n}', categories)} AS v{n}" for n, cell in numbered)
     named = ", ".join(f"v{n} AS {parquet.quoted(cell.name)}" for n, cell in numbered)
     wrong = " ".join(f"WHEN {_is_bad(cell, n)} THEN {FIRST_CELL + n}" for n, cell in numbered if _can_be_bad(cell))
     length = "" if width is None else f"WHEN len(parts) <> {width} THEN {WRONG_LENGTH}"
     shape = f"CASE WHEN line IS NULL OR trim(line) = '' OR ({ignore}) THEN {BLANK} {length} ELSE 0 END"
-    file = (
-        "read_csv(?, columns={'line': 'VARCHAR'}, delim=E'\\x01', quote='', escape='', comment='', header=false, "
-        "auto_detect=false, strict_mode=false, max_line_size=1000000, encoding={encoding}, skip={skipped})"
-    )
     return f"""
         SELECT CAST(CASE WHEN shape > 0 THEN shape {wrong} ELSE 0 END AS TINYINT) AS code, {named}
-        FROM (SELECT *, {values} FROM (SELECT {shape} AS shape, {texts}
-        FROM (SELECT line, {split} AS parts FROM {file})))"""  # noqa: S608 - made of our own pieces and of quoted names
+        FROM (SELECT *, {values} FROM (SELECT {shape} AS shape, {texts} FROM {{lines}}))"""  # noqa: S608 - our own pieces
 
 
 def _can_be_bad(cell: Cell) -> bool:
@@ -152,38 +147,69 @@ def _is_bad(cell: Cell, number: int) -> str:
     return f"v{number} IS NULL{absent}"
 
 
-def _value(cell: Cell, text: str) -> str:
+def _value(cell: Cell, text: str, categories: Mapping[str, tuple[str, ...]]) -> str:
     if cell.kind == "text":
         return text
     if cell.kind == "time":
         return f"epoch_ns(try_strptime({text}, {_TIMES}))"
+    if cell.kind == "category":
+        names = ", ".join(map(parquet.text, categories[cell.name]))
+        return f"CAST(enum_code(TRY_CAST({text} AS ENUM ({names}))) AS INTEGER)" if names else "CAST(NULL AS INTEGER)"
     return f"TRY_CAST({text} AS DOUBLE)"
 
 
-def _fetch(path: Path, question: str, first_line: int, *, tolerant: bool) -> dict[str, npt.NDArray[Any]]:
-    import duckdb
+class _Source:
+    """The lines of a file from one on, as DuckDB reads them."""
 
-    def ask(encoding: str) -> dict[str, npt.NDArray[Any]]:
-        with parquet.memory(memory_limit=MEMORY_LIMIT) as con:
-            filled = question.replace("{encoding}", parquet.text(encoding)).replace("{skipped}", str(first_line - 1))
-            found: dict[str, npt.NDArray[Any]] = con.execute(filled, [str(path)]).fetchnumpy()
+    def __init__(self, path: Path, split: str, first_line: int, *, tolerant: bool) -> None:
+        self._path, self._tolerant, self._encoding = path, tolerant, "utf-8"
+        options = (
+            "columns={'line': 'VARCHAR'}, delim=E'\\x01', quote='', escape='', comment='', header=false, "
+            f"auto_detect=false, strict_mode=false, max_line_size=1000000, skip={first_line - 1}, encoding={{encoding}}"
+        )
+        self._lines = f"(SELECT line, {split} AS parts FROM read_csv(?, {options}))"  # noqa: S608 - our own pieces
+
+    def different(self, cell: Cell) -> tuple[str, ...]:
+        """The different values of a category, sorted. Raises DataError if they are too many to be one."""
+        found = self.ask(
+            f"SELECT DISTINCT {cell.sql} AS name FROM {{lines}} WHERE {cell.sql} <> '' "  # noqa: S608 - our own
+            f"LIMIT {MOST_CATEGORIES + 1}"
+        )["name"]
+        if len(found) > MOST_CATEGORIES:
+            raise DataError(
+                f"{self._path} has more than {MOST_CATEGORIES:,} different values of {cell.label}.",
+                hint="check that it is the file that the tool wrote",
+            )
+        return tuple(sorted(str(name) for name in found))
+
+    def ask(self, question: str) -> dict[str, npt.NDArray[Any]]:
+        """The answer in columns; `{lines}` in the question stands for the file."""
+        import duckdb
+
+        try:
+            return self._ask(question)
+        except duckdb.Error as error:
+            if self._tolerant and self._encoding == "utf-8" and "utf-8" in str(error):
+                self._encoding = "latin-1"  # every byte is a letter there: the line then fails for what it holds
+                return self._ask(question)
+            first = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
+            raise DataError(
+                f"{self._path} can't be read as text: {first}.", hint="check that it is the file that the tool wrote"
+            ) from None
+
+    def _ask(self, question: str) -> dict[str, npt.NDArray[Any]]:
+        lines = self._lines.replace("{encoding}", parquet.text(self._encoding))
+        # One thread: a row's position is its line number, and two threads don't keep the order of a large file.
+        with parquet.memory(memory_limit=MEMORY_LIMIT, threads=1) as con:
+            answer = con.execute(question.replace("{lines}", lines), [str(self._path)])
+            found: dict[str, npt.NDArray[Any]] = answer.fetchnumpy()
             return found
-
-    try:
-        return ask("utf-8")
-    except duckdb.Error as error:
-        if tolerant and "utf-8" in str(error):
-            return ask("latin-1")  # every byte is a letter there: the line then fails for what it holds
-        first = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
-        raise DataError(
-            f"{path} can't be read as text: {first}.", hint="check that it is the file that the tool wrote"
-        ) from None
 
 
 def _plain(column: npt.NDArray[Any], kind: str) -> npt.NDArray[Any]:
     """DuckDB masks NULLs; ours are NaN and None."""
     if isinstance(column, np.ma.MaskedArray):
-        fill: Any = {"number": np.nan, "time": -1, "text": None}[kind]
+        fill: Any = {"number": np.nan, "text": None}.get(kind, -1)
         column = column.filled(fill)
     return column.astype(np.float64, copy=False) if kind == "number" else column
 

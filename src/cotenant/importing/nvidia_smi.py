@@ -68,7 +68,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
     cells = [Cell("t_ns", "timestamp", text_cell(names.index("timestamp") + 1), "time")]
     device = next((name for name in _DEVICE if name in names), None)
     if device is not None:
-        cells.append(Cell("device", device, text_cell(names.index(device) + 1), "text"))
+        cells.append(Cell("device", device, text_cell(names.index(device) + 1), "category"))
     cells += [
         Cell(name, header[at], _in_unit(text_cell(at + 1), _SENSORS[name][1]), "number", required=False)
         for name, at in wanted.items()
@@ -83,7 +83,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
         path=path,
         format="nvidia-smi",
         clock="the machine's local time, taken as UTC",
-        series=by_device(table.columns, kinds, default_device="GPU 0"),
+        series=by_device(table.columns, kinds, table.categories.get("device", ("GPU 0",))),
         facts={"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"},
         skipped=table.skipped,
     )

@@ -1,6 +1,6 @@
 """From a table with one column per sensor to one series per device and sensor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,22 +19,23 @@ class Kind(NamedTuple):
     """How many of the file's units make one of ours: a division keeps 1.918 what it is."""
 
 
-def by_device(columns: Columns, kinds: Mapping[str, Kind], *, default_device: str) -> tuple[Series, ...]:
+def by_device(columns: Columns, kinds: Mapping[str, Kind], devices: Sequence[str]) -> tuple[Series, ...]:
     """Split by the column `device`, where there is one.
 
     Args:
         columns: `t_ns`, perhaps `device`, and a column of numbers for each sensor, NaN where nothing was read.
         kinds: What each of those is.
-        default_device: The device's name if the table names none.
+        devices: The names that the numbers in the column `device` stand for; one if there is no such column.
     """
     t_ns = columns["t_ns"]
-    if "device" in columns:
-        names, which = np.unique(columns["device"].astype(str), return_inverse=True)
-        rows = {str(name): which == number for number, name in enumerate(names)}
-    else:
-        rows = {default_device: np.ones(len(t_ns), np.bool_)}
+    rows = {
+        name: columns["device"] == number if "device" in columns else np.ones(len(t_ns), np.bool_)
+        for number, name in enumerate(devices)
+    }
     series = []
     for device, mine in rows.items():
+        if not mine.any():  # a name that stands in bad lines only
+            continue
         alone = len(rows) == 1  # then nothing is copied
         times = t_ns if alone else t_ns[mine]
         for column, (sensor, unit, source, per) in kinds.items():

@@ -54,7 +54,7 @@ def read(path: Path, *, skip_bad: bool, interval_s: float) -> Imported:
         path=path,
         format="tegrastats",
         clock=clock,
-        series=by_device(columns, kinds, default_device="jetson"),
+        series=by_device(columns, kinds, ("jetson",)),
         facts={"fields": sorted(kinds), "times": timed},
         skipped=table.skipped,
     )
