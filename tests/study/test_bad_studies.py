@@ -6,6 +6,7 @@ import pytest
 
 from cotenant.errors import StudyError
 from cotenant.study.files import LARGEST_FILE, load_study, study_from, study_from_text
+from cotenant.study.library import builtin_names
 
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
 MIX_WORDS = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
@@ -300,7 +301,7 @@ def test_a_file_that_is_not_there(name: str, sentence: str):
     with pytest.raises(StudyError) as caught:
         load_study(name)
     assert caught.value.message == sentence
-    assert "quick, arrivals, tenancy, tenancy-mini" in str(caught.value.hint)
+    assert caught.value.hint == f"built-in studies: {', '.join(builtin_names())}"
 
 
 @pytest.mark.parametrize(
