@@ -59,7 +59,8 @@ def test_a_run_has_power_clocks_throttling_and_activity_in_show_and_report(own_p
         assert use["power_w"]["source"] == "NVML power, instant"
         assert use["throttled_share"]["value"] > 0.5
         assert 135 < use["sm_clock_mhz"]["value"] < 1530
-        assert use["sm_active"] == {"value": 0.912, "trials": 1, "source": "DCGM 1002", "uncertainty": None}
+        assert use["sm_active"]["value"] == pytest.approx(0.912)
+        assert use["sm_active"]["source"] == "DCGM 1002"
         energy = use["energy_per_request_j"]
         assert energy["source"] == "NVML energy counter"
         assert 0 < energy["uncertainty"] < energy["value"]
@@ -150,6 +151,7 @@ def light(monkeypatch):
     monkeypatch.setattr("cotenant.measure.selftest.WORKLOAD", "sleep")
 
 
+@pytest.mark.slow
 def test_the_self_test_tries_everything_and_says_what_it_skipped(own_place, light, capsys):
     code = main(["selftest", "cuda:1", "--json"])
     found = json.loads(capsys.readouterr().out)
