@@ -85,18 +85,11 @@ def _against_baselines(outcome: Outcome) -> list[str]:
     if not outcome.ranking:
         return []
     best = outcome.ranking[0]
-    not_beaten = [one for one in outcome.baselines if not _above(best.estimate, one.estimate)]
+    not_beaten = [one for one in outcome.baselines if not one.beaten]
     if not_beaten:
         names = " and ".join(one.name for one in not_beaten)
         return [f"Beware: {best.name} is not clearly above {names}."]
     return [f"{best.name} is above every baseline."]
-
-
-def _above(one: Estimate, other: Estimate) -> bool:
-    """Clearly: the intervals are apart."""
-    if one.lo is None or other.hi is None:
-        return one.est > other.est
-    return one.lo > other.hi
 
 
 def _most_shared(outcome: Outcome) -> str:

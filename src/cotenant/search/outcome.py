@@ -38,6 +38,8 @@ class Baseline:
 
     name: str
     estimate: Estimate
+    beaten: bool
+    """The best candidate is clearly above it, compared half by half."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from cotenant.search.folder import SearchFolder
 from cotenant.search.halving import Round
 from cotenant.search.outcome import Baseline, Outcome, Ranked, Shared, Timed
 from cotenant.search.preparation import path_for, prepare
-from cotenant.search.ranking import HALVES, Scored, ranks, score
+from cotenant.search.ranking import HALVES, Scored, ranks, score, tied
 from cotenant.search.settings import Settings
 from cotenant.search.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.workloads.search.protocol import Features
@@ -45,6 +45,7 @@ class _Session:
         self._stages_before: dict[str, float] = dict(folder.known.get("stages_s", {}))
         self._told = 0.0
         self._leader: str | None = None
+        self._best: Scored | None = None
         self._parts = 0
 
     def run(self) -> Outcome:
@@ -219,6 +220,7 @@ class _Session:
                 scored.append(self._score(path, step["items"], with_halves=True))
             else:
                 scored.append(Scored(step["scores"][name], (), step["items"]))
+        self._best = scored[0] if scored else None
         places = ranks(scored)
         return tuple(
             Ranked(
@@ -246,7 +248,7 @@ class _Session:
                 continue
             path = path_for(bench, one, ready.shelf.read(one), {})
             self._extend([path], items, f"baseline: {self._name(one)}")
-            found.append(Baseline(self._name(one), self._score(path, items, with_halves=True).estimate))
+            found.append(self._baseline(self._name(one), self._score(path, items, with_halves=True)))
         sample = by_name[names[0]]
         while (first := self._folder.have(RAW)) < items:
             self._tell(f"baseline: {raw_name(bench)}")
@@ -255,7 +257,13 @@ class _Session:
                 features = raw_features(bench, bench.order[first:last], sample)
             self._folder.commit(RAW, first, features)
         raw = self._judged(self._folder.features(RAW, items), with_halves=True)
-        return (*found, Baseline(raw_name(bench), raw.estimate))
+        return (*found, self._baseline(raw_name(bench), raw))
+
+    def _baseline(self, name: str, scored: Scored) -> Baseline:
+        best = self._best
+        return Baseline(
+            name, scored.estimate, best is not None and best.score > scored.score and not tied(best, scored)
+        )
 
     def _shared(self, root: Node) -> tuple[Shared, ...]:
         return tuple(
