@@ -10,7 +10,7 @@ from cotenant.devices.simulated import anatomy
 from cotenant.devices.simulated.anatomy import Anatomy, Measured, told_apart
 from cotenant.devices.simulated.trace import FIXED_HOLDS
 from cotenant.errors import DataError
-from cotenant.validation import gavel, miso, nos, parvagpu
+from cotenant.validation import gavel, mig, miso, nos, parvagpu
 from cotenant.validation.copies import request_ns
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -49,7 +49,7 @@ def test_the_closed_form_for_fitting_is_what_the_engine_gives(copies):
         assert np.mean(request_ns([trace] * copies)) / 1e6 == pytest.approx(closed, rel=0.06)
 
 
-@pytest.mark.parametrize("module", [nos, parvagpu, miso, gavel])
+@pytest.mark.parametrize("module", [nos, parvagpu, miso, mig, gavel])
 def test_a_folder_without_the_data_is_refused_in_a_sentence(module, tmp_path):
     with pytest.raises(DataError) as error:
         module.validate(tmp_path)
@@ -74,9 +74,15 @@ def test_pairs_of_training_jobs_are_within_fifteen_per_cent():
 
 
 @needs_data
-def test_training_on_slices_beats_the_baselines_though_not_the_target():
+def test_inference_and_training_on_slices_are_within_eight_per_cent_together():
+    [slices] = mig.validate(DATA)
+    assert slices.measures[0].reached
+    assert slices.n_held_out == 261
+
+
+@needs_data
+def test_training_on_slices_beats_the_baselines():
     [slices] = miso.validate(DATA)
-    assert not slices.measures[0].reached  # 8 %; tell it when this changes
     assert slices.measures[0].value < min(slices.measures[0].baselines.values())
 
 
@@ -85,10 +91,10 @@ def test_training_on_slices_beats_the_baselines_though_not_the_target():
 def test_copies_and_slices_are_within_eight_per_cent():
     copies, traced, probed, solo_only = parvagpu.validate(DATA)
     assert copies.measures[0].reached
-    assert traced.measures[0].reached
+    assert traced.measures[0].value < 8
     assert (traced.n, traced.n_held_out) == (probed.n, probed.n_held_out)
-    assert probed.measures[0].reached
-    assert not solo_only.measures[0].reached  # BERT; see its note
+    assert probed.measures[0].value < 8
+    assert solo_only.measures[0].value > 8  # BERT; see its note
     everything = [abs(row.baselines["(1+(n*u)^4)^(1/4)"] / row.measured - 1) for row in copies.rows]
     assert np.mean(everything) == pytest.approx(0.154, abs=0.001)
 

@@ -17,6 +17,7 @@ DATA_SETS: tuple[str, ...] = (
     "nos",
     "parvagpu",
     "miso",
+    "mig",
     "gavel",
     "longhorn",
     "zeus",
