@@ -1,5 +1,6 @@
 """Where jobs go: only to free GPUs, never twice, and for ours: sooner, and with less energy."""
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.errors import CotenantError
 from cotenant.plan.assignment import Job, plan
 from cotenant.plan.clocks import clocks_within, thriftiest_clock, waiting_clocks
 from cotenant.plan.comparison import OURS, compare
-from cotenant.plan.fleet import Fleet
+from cotenant.plan.fleet import Fleet, fleet_of
 from cotenant.plan.jobs import CLASSES, JobClass, Jobs, draw_jobs
 from cotenant.plan.pairing import estimated_slowdown, pair_up
 from cotenant.plan.pal import cluster_factors
@@ -151,6 +153,21 @@ def test_objectives_trade_time_for_energy():
     assert max(row.stretch for row in thrifty.placed) > max(row.stretch for row in soon.placed)
 
 
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_node_of_many_gpus_is_no_burden(name):
+    here = fleet(1 + 0.001 * np.arange(96), node_size=48)
+    chosen = POLICIES[name](here, 0).choose(RESNET, 24, np.ones(96, dtype=bool))
+    assert len(set(here.node[chosen])) == (2 if name == "random" else 1)
+
+
+def test_nodes_of_the_same_number_in_different_cabinets_are_different_nodes():
+    def profile(gpu, cabinet):
+        return GpuProfile(gpu, cabinet, "1", 3, 2400.0, 1.0, 1.0, None, None, 1365.0, 60.0, 297.0, 700.0)
+
+    here = fleet_of([profile("a", "c1"), profile("b", "c1"), profile("c", "c2")])
+    assert here.node.tolist() == [0, 0, 1]
+
+
 def test_when_gpus_are_short_those_who_may_share_do_with_the_partner_that_hurts_least():
     jobs = [Job(name, kind, 1, 60, shareable=True) for name, kind in
             (("g1", GEMM), ("g2", GEMM), ("p1", PAGERANK), ("p2", PAGERANK))]  # fmt: skip
@@ -183,7 +200,6 @@ def test_pairs_can_not_be_improved_by_exchanging_partners(values):
 def test_on_the_gpus_of_a_real_cluster_ours_is_sooner_than_every_other_policy_at_less_energy():
     if not LONGHORN.exists():
         pytest.skip(f"{LONGHORN} is not there: the measurements of a real cluster are needed")
-    import tempfile
 
     from cotenant.database.add import add
     from cotenant.database.database import Database

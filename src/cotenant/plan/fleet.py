@@ -112,10 +112,10 @@ class Work:
 def fleet_of(profiles: Sequence[GpuProfile], *, idle_w: float = IDLE_W, curve: PowerByClock = V100_CURVE) -> Fleet:
     """From measured profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
     known = [one for one in profiles if one.clock_mhz and one.power_w]
-    names = sorted({one.node for one in known if one.node})
-    codes = {name: code for code, name in enumerate(names)}
+    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # nodes are numbered within a cabinet
+    codes = {place: code for code, place in enumerate(places)}
     nowhere = iter(range(len(known)))
-    node = [codes[one.node] if one.node else len(names) + next(nowhere) // NODE_SIZE for one in known]
+    node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]
     return Fleet(
         gpus=tuple(one.gpu for one in known),
         relative_time=np.array([one.relative_time for one in known]),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import combinations
+from math import comb
 from typing import Protocol
 
 import numpy as np
@@ -138,6 +139,9 @@ class Slack:
     BOUNDS = (0.0, 0.004, 0.012, 0.04)
     """How much slower than the fastest free GPUs a job may be placed, if that is cheaper."""
 
+    MOST_SETS = 200
+    """Sets of one node's GPUs that are all looked at; of larger nodes the fastest for their price are taken."""
+
     def __init__(self, fleet: Fleet, seed: int = 0) -> None:
         del seed
         self._fleet, self._nodes = fleet, Nodes(fleet)
@@ -153,7 +157,12 @@ class Slack:
         time = self._fleet.work(kind).time
         wholeness = self.WHOLENESS * self._nodes.left(free) / self._nodes.size
         if 1 < count <= self._nodes.size and kind.across > 1.0:
-            together = self._cheapest_node(kind, count, free, wholeness)
+            few = comb(self._nodes.size, count) <= self.MOST_SETS
+            together = (
+                self._cheapest_node(kind, count, free, wholeness)
+                if few
+                else self._nodes.best_within(time + self._worth, count, free)
+            )
             if together is not None:
                 return together
         candidates = np.flatnonzero(free)
