@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch.func import functional_call
 from torch.utils._pytree import tree_leaves
 
@@ -53,6 +54,7 @@ class Chain:
         self.logits = logits
         self.mode = mode_for(entry, logits=logits)
         self._model = skeleton(entry, self.mode)
+        self._ties = len([*self._model.parameters()]) < len([*self._model.named_parameters(remove_duplicate=False)])
         self.survey: Survey = survey(entry, self.mode, logits=logits)
         self.pieces = self.survey.pieces
 
@@ -92,9 +94,9 @@ class Chain:
         block = self._model.get_submodule(self.survey.blocks[number])
         args, kwargs = state.extras
         if self.survey.hidden_name is None:
-            out = functional_call(block, dict(weights), (state.hidden, *args), dict(kwargs))
+            out = self._run(block, weights, (state.hidden, *args), kwargs)
         else:
-            out = functional_call(block, dict(weights), (), {self.survey.hidden_name: state.hidden, **kwargs})
+            out = self._run(block, weights, (), {self.survey.hidden_name: state.hidden, **kwargs})
         return replace(state, hidden=out[0] if isinstance(out, tuple) else out)
 
     def tail(self, weights: Weights, state: State) -> torch.Tensor:
@@ -128,7 +130,12 @@ class Chain:
         return pooled(hidden_of(reached.args, reached.kwargs), mask)
 
     def _call(self, weights: Weights, inputs: Inputs) -> Any:
-        return functional_call(self._model, dict(weights), (), {**inputs, **self.survey.options})
+        return self._run(self._model, weights, (), {**inputs, **self.survey.options})
+
+    def _run(self, module: nn.Module, weights: Weights, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The module with these weights in the place of its own."""
+        # To look for tied parameters in every call takes longer than a small block does.
+        return functional_call(module, dict(weights), args, dict(kwargs), tie_weights=self._ties)
 
     @contextmanager
     def _instead(self, forwards: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
