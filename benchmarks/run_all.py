@@ -155,7 +155,7 @@ def search_siblings(found: dict[str, Any]) -> Iterable[str]:
     """Model search over siblings."""
     seconds = found["seconds"]
     yield (
-        f"{found['siblings']} siblings of a small ViT that share all but the last one or two of 12 blocks, "
+        f"{found['siblings']} siblings of a small ViT that share all but the last of 12 blocks, "
         f"{found['items']:,} items, one thread; every way in its own process, until the ranking is there."
     )
     yield ""

@@ -51,6 +51,7 @@ def compare(outcome, expected):
     assert sorted(line.name for line in outcome.ranking) == sorted(order)
 
 
+@pytest.mark.slow
 def test_35_siblings_that_share_trunks(siblings, photos, tmp_path):
     made = [
         *siblings("vit-b-16-mini", 15, changed=1, folder="top"),
@@ -76,8 +77,9 @@ def test_full_models_of_different_architectures(siblings, photos, tmp_path):
     compare(outcome, exhaustively(photos, made, "linear"))
 
 
+@pytest.mark.slow
 def test_texts_in_parts_that_a_small_memory_forces(siblings, text_table, tmp_path):
-    made = siblings("bert-base-mini", 4, changed=2)
+    made = siblings("bert-base-mini", 2, changed=2)
     whole = search(text_table, [str(made[0].parent)], scorer="knn", exact=True, out=tmp_path / "whole")
     expected = exhaustively(text_table, made, "knn")
     compare(whole, expected)
@@ -99,7 +101,7 @@ def least_memory(outcome, made):
 
 
 def test_halving_extracts_no_item_twice_and_ranks_like_the_exact_search_where_it_counts(siblings, photos, tmp_path):
-    made = siblings("vit-b-16-mini", 8, changed=1)
+    made = siblings("vit-b-16-mini", 5, changed=1)
     outcome = search(str(photos), [str(made[0].parent)], scorer="knn", out=tmp_path / "out")
     folder = SearchFolder.open(outcome.folder)
     for name, leaf in folder.known["inputs"]["candidates"].items():
