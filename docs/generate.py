@@ -35,6 +35,9 @@ def cli_page() -> str:
         assert command is not None
         inner = click.Context(command, info_name=verb, parent=top, terminal_width=100)
         parts += [f"## cotenant {verb}\n", _help(command, inner)]
+        for name, part in getattr(command, "commands", {}).items():
+            below = click.Context(part, info_name=name, parent=inner, terminal_width=100)
+            parts += [f"### cotenant {verb} {name}\n", _help(part, below)]
     return "\n".join(parts)
 
 
