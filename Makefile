@@ -10,8 +10,9 @@ demo: $(READY)            ## measure what happens when three small models share 
 	@# 2 means "measured, but this machine was too busy to trust it", which the text says; it is no failure of the demo.
 	$(BIN)/cotenant run quick || [ $$? -eq 2 ]
 
-test: check               ## the checks, then every test
-	$(BIN)/pytest
+test: check               ## the checks, then every test: those that measure real time have the machine to themselves
+	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet"
+	$(BIN)/pytest -m quiet
 
 check: $(READY)           ## style, types, layers
 	$(BIN)/ruff check src tests benchmarks docs

@@ -2,10 +2,17 @@
 
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    # Devices are locked by files in the temporary folder: workers that share it would wait for each other.
+    own = Path(tempfile.gettempdir()) / f"cotenant-tests-{os.getuid()}-{worker}"
+    own.mkdir(exist_ok=True)
+    os.environ["TMPDIR"], tempfile.tempdir = str(own), None
 
 sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
