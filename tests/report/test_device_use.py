@@ -22,7 +22,7 @@ def trial(window_s=2.0, served=100, **found):
 
 
 def use(*trials, sensor=SENSOR):
-    return device_use._of(CELL, "cuda:0", trials, sensor)
+    return device_use._over(CELL, "cuda:0", [device_use._in_trial(one, sensor) for one in trials])
 
 
 def test_a_gauge_is_its_mean_over_the_window_only():

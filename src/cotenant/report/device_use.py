@@ -15,6 +15,7 @@ from cotenant.report.grouped import Fitting, Grouped, Section
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING, figure, percent
 from cotenant.store.readings import Series, TrialReadings, readings
+from cotenant.store.views import Files
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,23 +96,23 @@ LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
 """On a narrow page."""
 
 
-def device_use(con: "duckdb.DuckDBPyConnection", manifests: Manifests) -> tuple[DeviceUse, ...]:
+def device_use(con: "duckdb.DuckDBPyConnection", files: Files, manifests: Manifests) -> tuple[DeviceUse, ...]:
     """A row for each device under each mix; empty without sensors of an accelerator."""
     sensors = {str(manifest.get("run")): _power_sensor(manifest) for manifest in manifests}
-    groups: dict[tuple[Cell, str], list[TrialReadings]] = {}
-    for trial in readings(con, SENSORS):
+    groups: dict[tuple[Cell, str], list[DeviceUse]] = {}
+    for trial in readings(con, files, SENSORS):
         if any(name in trial.series for name in TELLING):
-            groups.setdefault((trial.cell, trial.device), []).append(trial)
-    groups = _pooled(groups)
-    return tuple(_of(cell, device, trials, sensors.get(cell.run)) for (cell, device), trials in sorted(groups.items()))
+            used = _in_trial(trial, sensors.get(trial.cell.run))
+            groups.setdefault((trial.cell, trial.device), []).append(used)
+    return tuple(_over(cell, device, trials) for (cell, device), trials in sorted(_pooled(groups).items()))
 
 
-def _pooled(groups: dict[tuple[Cell, str], list[TrialReadings]]) -> dict[tuple[Cell, str], list[TrialReadings]]:
+def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell, str], list[DeviceUse]]:
     """One row for all members of a large group: nobody reads hundreds."""
     members: dict[Cell, list[str]] = {}
     for cell, device in groups:
         members.setdefault(cell, []).append(device)
-    pooled: dict[tuple[Cell, str], list[TrialReadings]] = {}
+    pooled: dict[tuple[Cell, str], list[DeviceUse]] = {}
     for (cell, device), trials in groups.items():
         count = len(members[cell])
         named = device if count <= MOST_DEVICES else f"mean of {count} members"
@@ -174,16 +175,26 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
     return f"sources: {told}" + (f"; no J/request: {refused[0]}" if refused else "")
 
 
-def _of(cell: Cell, device: str, trials: Sequence[TrialReadings], sensor: PowerSensor | None) -> DeviceUse:
-    gauges = {name: _mean([_gauge(trial, name) for trial in trials]) for name in GAUGES}
-    used = [_energy(trial, sensor) for trial in trials]
+def _in_trial(trial: TrialReadings, sensor: PowerSensor | None) -> DeviceUse:
+    """Of one trial, since nobody could hold the readings of all of them."""
+    energy_per_request_j, no_energy = _energy(trial, sensor)
+    return DeviceUse(
+        cell=trial.cell,
+        device=trial.device,
+        throttled_share=_throttled(trial),
+        energy_per_request_j=energy_per_request_j,
+        no_energy=no_energy,
+        **{name: _gauge(trial, name) for name in GAUGES},
+    )
+
+
+def _over(cell: Cell, device: str, trials: Sequence[DeviceUse]) -> DeviceUse:
+    """The mean of trials."""
     return DeviceUse(
         cell=cell,
         device=device,
-        throttled_share=_mean([_throttled(trial) for trial in trials]),
-        energy_per_request_j=_mean([reading for reading, _ in used]),
-        no_energy=next((why for reading, why in used if reading is None), None),
-        **gauges,
+        no_energy=next((trial.no_energy for trial in trials if trial.energy_per_request_j is None), None),
+        **{name: _mean([getattr(trial, name) for trial in trials]) for _, name, _ in COLUMNS},
     )
 
 

@@ -16,13 +16,14 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotenant.records import Int64s, TenantObservation, TrialRecords
-from cotenant.store import damage, parquet, views
+from cotenant.store import views
 from cotenant.store.counting import Counted, count_trial
+from cotenant.store.portions import of_trials, portions
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,32 +56,34 @@ ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), te
 """  # noqa: S608  (made of constants)
 
 _LATENCIES = f"""
-SELECT done_ns - intended_ns AS latency_ns FROM {{source}} WHERE tenant = ? AND in_window AND {_SERVED}
-"""  # noqa: S608  (made of constants, and of a path that is quoted where it is known)
+SELECT place, done_ns - intended_ns AS latency_ns
+FROM ({{source}}) JOIN (
+    SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($tenant) AS tenant, unnest($place) AS place
+) USING (run, trial, tenant)
+WHERE in_window AND {_SERVED} AND intended_ns IS NOT NULL
+ORDER BY place, file_row_number
+"""  # noqa: S608  (made of constants, and of a source whose names are quoted where it is made)
 
 
 def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservation]:
     """Every tenant of every trial of the runs.
 
     All trials of one cell (device, mix, sharing, settings, load, tenant) come one after another. With ``raw`` each
-    observation carries its latencies, read when it is its turn: no more than one trial is ever held.
+    observation carries its latencies, read a portion at a time: no more than that is ever held.
 
     Raises:
         RunFolderError: A run can't be read.
     """
     files = views.find_files(runs)
     con = views.open_views(files)
-    requests = {(run, int(file.parent.name)): file for run, of_run in files.items() for file in of_run["requests"]}
     try:
         with views.damage_named(files):
-            for row in map(Counted._make, con.execute("WITH" + _OBSERVE).fetchall()):
-                if not raw:
-                    yield _observation(row, None)
-                elif row.n == 0:
-                    yield _observation(row, np.empty(0, np.int64))
-                else:
-                    file = damage.literal(requests[row.run, row.trial])
-                    yield _observation(row, _latencies(con, f"read_parquet([{parquet.text(file)}])", row.tenant))
+            rows = [Counted._make(row) for row in con.execute("WITH" + _OBSERVE).fetchall()]
+            if not raw:
+                yield from (_observation(row, None) for row in rows)
+                return
+            for portion in portions(rows, (row.n for row in rows)):
+                yield from map(_observation, portion, _latencies(con, files, portion))
     finally:
         con.close()
 
@@ -90,9 +93,22 @@ def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tupl
     return tuple(_observation(row, latency if raw else None) for row, latency in count_trial(records, run))
 
 
-def _latencies(con: "duckdb.DuckDBPyConnection", source: str, tenant: str) -> Int64s:
-    found = con.execute(_LATENCIES.format(source=source), [tenant]).fetchnumpy()["latency_ns"]
-    return cast("Int64s", np.ma.getdata(found).astype(np.int64, copy=False))
+def _latencies(con: "duckdb.DuckDBPyConnection", files: views.Files, rows: Sequence[Counted]) -> list[Int64s]:
+    """Of each of the rows, in the order in which its requests were recorded."""
+    served = [(place, row) for place, row in enumerate(rows) if row.n]
+    if not served:
+        return [np.empty(0, np.int64) for _ in rows]
+    found = con.execute(
+        _LATENCIES.format(source=of_trials(files, "requests", ((row.run, row.trial) for _, row in served))),
+        {
+            "run": [row.run for _, row in served],
+            "trial": [row.trial for _, row in served],
+            "tenant": [row.tenant for _, row in served],
+            "place": [place for place, _ in served],
+        },
+    ).fetchnumpy()
+    latency = np.ma.getdata(found["latency_ns"]).astype(np.int64, copy=False)
+    return np.split(latency, np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows))))
 
 
 def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:

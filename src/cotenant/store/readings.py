@@ -1,13 +1,16 @@
 """What a device's sensors read during each trial, with the window it counts in and the requests that it served."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cotenant.analyse.cells import Cell
+from cotenant.store import views
+from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,41 +41,97 @@ class TrialReadings:
     series: Mapping[str, Series]
 
 
-def readings(con: "duckdb.DuckDBPyConnection", sensors: Sequence[str]) -> tuple[TrialReadings, ...]:
+_TRIALS = """
+SELECT run, device, coalesce(simulated, false), settings, load, NOT coalesce(solo, false), mix, sharing, trial,
+    window_s, window_start_ns
+FROM trials WHERE block >= 0 AND verdict <> 'invalid' AND window_start_ns IS NOT NULL
+ORDER BY ALL
+"""
+_SERVED = """
+SELECT run, trial, coalesce(member, ''), count(*)
+FROM requests JOIN (SELECT run, trial, tenant, member FROM tenants) USING (run, trial, tenant)
+WHERE in_window AND coalesce(ok, false) GROUP BY ALL
+"""
+_SERIES = """
+SELECT place, device, sensor, any_value(source) AS source, list(t_ns ORDER BY t_ns) AS t_ns,
+    list(value ORDER BY t_ns) AS value
+FROM ({source}) JOIN (
+    SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($place) AS place
+) USING (run, trial)
+WHERE isfinite(value) AND EXISTS (SELECT 1 FROM (SELECT unnest($sensors) AS wanted) WHERE sensor LIKE wanted)
+GROUP BY place, device, sensor ORDER BY place, device, sensor
+"""
+
+
+class _Trial(NamedTuple):
+    """A row of `_TRIALS`, after its cell."""
+
+    cell: Cell
+    trial: int
+    window_s: float
+    window_start_ns: int
+
+    @property
+    def key(self) -> TrialKey:
+        return self.cell.run, self.trial
+
+
+def readings(con: "duckdb.DuckDBPyConnection", files: views.Files, sensors: Sequence[str]) -> Iterator[TrialReadings]:
     """The readings of these sensors (names, or beginnings of names that end in `%`), of all trials that can be used.
 
+    They are read a portion at a time: no more than that is ever held.
+
     Args:
-        con: A database of runs, see `views`.
+        con: A database of the runs, see `views`.
+        files: The runs' files.
         sensors: Which.
     """
-    rows = con.execute(
-        """
-        SELECT run, device, simulated, settings, load, with_neighbours, mix, sharing, trial, read_device, window_s,
-            coalesce(served, 0), sensor, any_value(source), list(t_s ORDER BY t_s), list(value ORDER BY t_s)
-        FROM (
-            SELECT trials.run, trials.device, coalesce(simulated, false) AS simulated, settings, load,
-                NOT coalesce(solo, false) AS with_neighbours, mix, sharing, trials.trial, window_s,
-                samples.device AS read_device, sensor, source, value, (t_ns - window_start_ns) / 1e9 AS t_s
-            FROM samples JOIN trials USING (run, trial)
-            WHERE block >= 0 AND verdict <> 'invalid' AND window_start_ns IS NOT NULL AND isfinite(value)
-                AND EXISTS (SELECT 1 FROM (SELECT unnest($sensors) AS wanted) WHERE sensor LIKE wanted)
-        )
-        LEFT JOIN (
-            SELECT run, trial, coalesce(member, '') AS member, count(*) AS served
-            FROM requests JOIN (SELECT run, trial, tenant, member FROM tenants) USING (run, trial, tenant)
-            WHERE in_window AND coalesce(ok, false) GROUP BY ALL
-        ) AS counted USING (run, trial)
-        WHERE counted.member IS NULL OR counted.member IN ('', read_device)
-        GROUP BY ALL ORDER BY ALL
-        """,
-        {"sensors": list(sensors)},
-    ).fetchall()
-    found: dict[tuple[str, int, str], TrialReadings] = {}
-    for *cell, trial, device, window_s, served, sensor, source, t_s, values in rows:
-        key = (str(cell[0]), int(trial), str(device))
-        if key not in found:
-            found[key] = TrialReadings(Cell(*cell), int(trial), str(device), float(window_s), int(served), {})
-        series = Series(np.asarray(t_s, np.float64), np.asarray(values, np.float64), str(source))
-        assert isinstance(found[key].series, dict)
-        found[key].series[str(sensor)] = series  # type: ignore[index]  # it is being filled
-    return tuple(found.values())
+    sizes = rows_by_trial(con, "samples")
+    trials = [
+        _Trial(Cell(*cell), int(trial), float(window_s), int(start_ns))
+        for *cell, trial, window_s, start_ns in con.execute(_TRIALS).fetchall()
+    ]
+    trials = [trial for trial in trials if trial.key in sizes]
+    served: dict[TrialKey, dict[str, int]] = {}
+    for run, number, member, count in con.execute(_SERVED).fetchall() if trials else ():
+        served.setdefault((run, number), {})[member] = count
+    for portion in portions(trials, (sizes[trial.key] for trial in trials)):
+        yield from _of_portion(con, files, sensors, portion, served)
+
+
+def _of_portion(
+    con: "duckdb.DuckDBPyConnection",
+    files: views.Files,
+    sensors: Sequence[str],
+    trials: Sequence[_Trial],
+    served: Mapping[TrialKey, Mapping[str, int]],
+) -> Iterator[TrialReadings]:
+    found = con.execute(
+        _SERIES.format(source=of_trials(files, "samples", (trial.key for trial in trials))),
+        {
+            "sensors": list(sensors),
+            "run": [trial.cell.run for trial in trials],
+            "trial": [trial.trial for trial in trials],
+            "place": list(range(len(trials))),
+        },
+    ).fetchnumpy()
+    rows = zip(*(found[name] for name in ("place", "device", "sensor", "source", "t_ns", "value")), strict=True)
+    for (place, device), of_device in groupby(rows, key=lambda row: (int(row[0]), str(row[1]))):
+        trial = trials[place]
+        count = _served_on(device, served.get(trial.key, {}))
+        if count is None:
+            continue
+        series = {
+            str(sensor): Series(
+                (np.asarray(t_ns, np.int64) - trial.window_start_ns) / 1e9, np.asarray(values, np.float64), str(source)
+            )
+            for _, _, sensor, source, t_ns, values in of_device
+        }
+        yield TrialReadings(trial.cell, trial.trial, device, trial.window_s, count, series)
+
+
+def _served_on(device: str, by_member: Mapping[str, int]) -> int | None:
+    """Requests that a device served, of a trial's by member ("": the trial's whole device); None: it was left idle."""
+    if not by_member:
+        return 0
+    return min((by_member[name] for name in ("", device) if name in by_member), default=None)

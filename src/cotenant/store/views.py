@@ -77,15 +77,18 @@ def open_views(files: Files) -> "duckdb.DuckDBPyConnection":
     con = parquet.memory(memory_limit=MEMORY_LIMIT)
     with damage_named(files):
         for table in TABLES:
-            parts = [_part(run, table, of_run[table]) for run, of_run in files.items() if of_run[table]]
+            parts = [part(run, table, of_run[table]) for run, of_run in files.items() if of_run[table]]
             con.execute(f"CREATE VIEW {parquet.quoted(table)} AS {' UNION ALL '.join(parts) or _empty(table)}")
     return con
 
 
-def _part(run: str, table: str, files: Sequence[Path]) -> str:
-    columns = ", ".join(parquet.quoted(column.name) for column in view_columns(table) if column.name != "run")
+def part(run: str, table: str, files: Sequence[Path], *, numbered: bool = False) -> str:
+    """A query for one run's rows of a table in these files; `numbered`: with `file_row_number`, their order in a file."""
+    names = [column.name for column in view_columns(table) if column.name != "run"]
+    columns = ", ".join(parquet.quoted(name) for name in (*names, *(["file_row_number"] if numbered else ())))
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
-    return f"SELECT {parquet.text(run)} AS run, {columns} FROM read_parquet([{listed}])"  # noqa: S608  (quoted)
+    source = f"read_parquet([{listed}], file_row_number = {str(numbered).lower()})"
+    return f"SELECT {parquet.text(run)} AS run, {columns} FROM {source}"  # noqa: S608  (quoted)
 
 
 def _empty(table: str) -> str:

@@ -32,9 +32,11 @@ def show_device(runs: Sequence[Path]) -> "tuple[DeviceUse, ...]":
     from cotenant.store import views
     from cotenant.store.folder import RunFolder
 
-    con = views.connect(runs)
+    files = views.find_files(runs)
+    con = views.open_views(files)
     try:
-        return device_use(con, [RunFolder.open(run).manifest for run in runs])
+        with views.damage_named(files):
+            return device_use(con, files, [RunFolder.open(run).manifest for run in runs])
     finally:
         con.close()
 

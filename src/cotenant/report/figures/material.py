@@ -79,7 +79,7 @@ def gather(paths: Sequence[Path]) -> Material:
             records = Reduced(con)
             tenants, timelines = records.tenants(), records.timelines()
             stages, samples = records.stages(), records.samples()
-            used = device_use(con, [folder.manifest for folder in folders.values()])
+            used = device_use(con, files, [folder.manifest for folder in folders.values()])
             (members,) = con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
     finally:
         con.close()
