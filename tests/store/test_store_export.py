@@ -45,7 +45,7 @@ def test_parquet(run, tmp_path):
 
 def test_a_table_without_rows_has_its_header(run, tmp_path):
     RunFolder.open(run).export("kernels", tmp_path / "out.csv")
-    assert (tmp_path / "out.csv").read_text() == "run,trial,tenant,name,start_ns,duration_ns\n"
+    assert (tmp_path / "out.csv").read_text() == "run,trial,tenant,name,device,stream,start_ns,duration_ns\n"
 
 
 @pytest.mark.parametrize("asked", [None, "csv", "json", "parquet"])
