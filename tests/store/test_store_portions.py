@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def test_portions_are_all_of_it_in_order_and_none_could_take_one_more(sizes, mos
     assert [size for portion in cut for size in portion] == sizes
     assert all(cut), "none is empty"
     assert all(sum(portion) <= most or len(portion) == 1 for portion in cut)
-    assert all(sum(one) + other[0] > most for one, other in zip(cut, cut[1:], strict=False))
+    assert all(sum(one) + other[0] > most for one, other in pairwise(cut))
 
 
 def read_in_portions_of(rows, monkeypatch):

@@ -83,7 +83,7 @@ def open_views(files: Files) -> "duckdb.DuckDBPyConnection":
 
 
 def part(run: str, table: str, files: Sequence[Path], *, numbered: bool = False) -> str:
-    """A query for one run's rows of a table in these files; `numbered`: with `file_row_number`, their order in a file."""
+    """A query for one run's rows of a table; `numbered`: with `file_row_number`, their order in a file."""
     names = [column.name for column in view_columns(table) if column.name != "run"]
     columns = ", ".join(parquet.quoted(name) for name in (*names, *(["file_row_number"] if numbered else ())))
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)

@@ -76,7 +76,7 @@ def gather(paths: Sequence[Path]) -> Material:
     con = views.open_views(files)
     try:
         with views.damage_named(files):
-            records = Reduced(con)
+            records = Reduced(con, files)
             tenants, timelines = records.tenants(), records.timelines()
             stages, samples = records.stages(), records.samples()
             used = device_use(con, files, [folder.manifest for folder in folders.values()])

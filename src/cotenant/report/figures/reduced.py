@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.analyse.cells import Cell
+from cotenant.store.portions import of_trials, portions, rows_by_trial
+from cotenant.store.views import Files
 
 if TYPE_CHECKING:
     import duckdb
@@ -21,6 +23,30 @@ RATES = {"s": "s per s", "count": "per s", "J": "W"}
 """Sensors with these units count upwards; what they say over time is their rate, in this unit."""
 
 _SCALES = {"B": 2**30}
+_BEGUN = "SELECT run, trial, began_s, start_ns FROM numbered JOIN trials USING (run, trial)"
+_SPANS = """
+SELECT run, min(t_s) AS first, greatest(max(t_s) - min(t_s), 1e-9) AS span
+FROM (
+    SELECT run, began_s + (t_ns - start_ns) / 1e9 AS t_s
+    FROM samples JOIN begun USING (run, trial)
+)
+GROUP BY run
+"""
+_STRETCHES = """
+WITH placed AS (
+    SELECT run, sensor, unit, began_s + (t_ns - start_ns) / 1e9 AS t_s,
+        CASE WHEN list_contains($counters, unit)
+            THEN (value - lag(value) OVER earlier) / nullif(t_ns - lag(t_ns) OVER earlier, 0) * 1e9
+            ELSE value END AS value
+    FROM ({source}) JOIN begun USING (run, trial)
+    WINDOW earlier AS (PARTITION BY run, trial, device, sensor ORDER BY t_ns)
+)
+SELECT run, sensor, any_value(unit), floor((t_s - first) / span * $bins) AS bin, sum(t_s), sum(value), count(*)
+FROM placed JOIN spans USING (run)
+WHERE value IS NOT NULL AND isfinite(value)
+GROUP BY run, sensor, bin
+"""
+"""Sums and not means, since a stretch may lie in several portions. Rates are within one trial of one device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +112,9 @@ class SamplePoint:
 class Reduced:
     """Asks an open database of runs. Trials that only calibrated loads are left out."""
 
-    def __init__(self, con: "duckdb.DuckDBPyConnection") -> None:
+    def __init__(self, con: "duckdb.DuckDBPyConnection", files: Files) -> None:
         self._con = con
+        self._files = files
         self.trials = self._read_trials()
         self._cells = list(dict.fromkeys(trial.cell for trial in self.trials))
         numbers = {cell: number for number, cell in enumerate(self._cells)}
@@ -179,26 +206,29 @@ class Reduced:
 
     def samples(self) -> tuple[SamplePoint, ...]:
         """What every sensor read over each run, in at most `SAMPLE_BINS` stretches."""
+        sizes = rows_by_trial(self._con, "samples")
+        keys = [key for key in ((trial.cell.run, trial.trial) for trial in self.trials) if key in sizes]
+        if not keys:
+            return ()
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE begun AS {_BEGUN}")
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE spans AS {_SPANS}")
+        self._con.execute(
+            """
+            CREATE OR REPLACE TEMP TABLE stretches
+                (run VARCHAR, sensor VARCHAR, unit VARCHAR, bin DOUBLE, t_sum DOUBLE, value_sum DOUBLE, n BIGINT)
+            """
+        )
+        for portion in portions(keys, (sizes[key] for key in keys)):
+            source = of_trials(self._files, "samples", portion)
+            self._con.execute(
+                f"INSERT INTO stretches {_STRETCHES.format(source=source)}",
+                {"bins": SAMPLE_BINS, "counters": list(RATES)},
+            )
         rows = self._con.execute(
             """
-            WITH placed AS (
-                SELECT run, trial, sensor, unit, began_s + (t_ns - start_ns) / 1e9 AS t_s,
-                    CASE WHEN list_contains($counters, unit)
-                        THEN (value - lag(value) OVER earlier) / nullif(t_ns - lag(t_ns) OVER earlier, 0) * 1e9
-                        ELSE value END AS value
-                FROM samples
-                    JOIN numbered USING (run, trial)
-                    JOIN (SELECT run, trial, start_ns FROM trials) USING (run, trial)
-                WINDOW earlier AS (PARTITION BY run, trial, sensor ORDER BY t_ns)
-            ), spans AS (
-                SELECT run, min(t_s) AS first, greatest(max(t_s) - min(t_s), 1e-9) AS span FROM placed GROUP BY run
-            )
-            SELECT run, sensor, any_value(unit), avg(t_s) AS t_s, avg(value)
-            FROM placed JOIN spans USING (run)
-            WHERE value IS NOT NULL AND isfinite(value)
-            GROUP BY run, sensor, floor((placed.t_s - first) / span * $bins) ORDER BY run, sensor, t_s
-            """,
-            {"bins": SAMPLE_BINS, "counters": list(RATES)},
+            SELECT run, sensor, any_value(unit), sum(t_sum) / sum(n) AS t_s, sum(value_sum) / sum(n)
+            FROM stretches GROUP BY run, sensor, bin ORDER BY run, sensor, t_s
+            """
         ).fetchall()
         return tuple(
             SamplePoint(run, *_shown(sensor, unit or ""), t, value / _SCALES.get(unit, 1))
