@@ -41,9 +41,10 @@ WITH placed AS (
     FROM ({source}) JOIN begun USING (run, trial)
     WINDOW earlier AS (PARTITION BY run, trial, device, sensor ORDER BY t_ns)
 )
-SELECT run, sensor, any_value(unit), floor((t_s - first) / span * $bins) AS bin, sum(t_s), sum(value), count(*)
+SELECT run, sensor, any_value(unit), least(floor((t_s - first) / span * $bins), $bins - 1) AS bin, sum(t_s), sum(value),
+    count(*)
 FROM placed JOIN spans USING (run)
-WHERE value IS NOT NULL AND isfinite(value)
+WHERE t_s IS NOT NULL AND isfinite(value)
 GROUP BY run, sensor, bin
 """
 """Sums and not means, since a stretch may lie in several portions. Rates are within one trial of one device."""
