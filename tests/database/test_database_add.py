@@ -11,6 +11,7 @@ from database_material import HEADER, MEMBERS, longhorn, run, stuck, trial
 from cotenant.database import index, parts
 from cotenant.database.add import add
 from cotenant.database.database import Database
+from cotenant.database.questions import stuck_sensors
 from cotenant.errors import DatabaseError, DataError, RunFolderError
 from cotenant.store.folder import RunFolder
 
@@ -193,3 +194,14 @@ def test_names_with_quotes_stay_text(tmp_path):
     add([file, stuck(tmp_path / "x'y.csv")], tmp_path / "d'b")
     with Database.open(tmp_path / "d'b") as database:
         assert database.works()[0].work == "s'); DROP"
+
+
+def test_the_share_of_time_with_any_kernel_is_a_witness_against_a_power_sensor_that_stands_still(tmp_path):
+    lines = ["timestamp, uuid, power.draw [W], utilization.gpu [%]"]
+    lines += [f"2024/01/01 10:00:{second:02d}.000, GPU-x, 46.19, {second}" for second in range(60)]
+    (tmp_path / "smi.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    add([tmp_path / "smi.csv"], tmp_path / "db")
+    with Database.open(tmp_path / "db") as database:
+        [found] = stuck_sensors(database)
+    assert (found.gpu, found.stuck.witness) == ("GPU-x", "any_kernel_share")
+    assert (found.stuck.witness_from, found.stuck.witness_to) == (pytest.approx(0.0), pytest.approx(0.59))

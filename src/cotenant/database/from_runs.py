@@ -10,7 +10,7 @@ from cotenant.store import parquet, views
 from cotenant.store.folder import RunFolder
 
 CLOCKS = ("sm_clock_mhz", "frequency_mhz")
-KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "gpu_busy")
+KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "any_kernel_share")
 """Sensors of a device that the database keeps, beside all that tell why a clock is held down."""
 REASONS = {
     "power_cap": "power cap",

@@ -17,9 +17,6 @@ from cotenant.analyse.variability.summary import Variability, analyse_variabilit
 from cotenant.database.database import AtSetting, Database, Sensor, Work
 from cotenant.database.index import Source
 
-_AS_WITNESS = {"gpu_busy": "utilisation"}
-"""Names of sensors that the search for stuck ones knows under others."""
-
 
 @dataclass(frozen=True, slots=True)
 class StuckSensor:
@@ -165,10 +162,9 @@ def stuck_sensors(database: Database, gpu: str | None = None) -> list[StuckSenso
             at_s, values = database.series(one)
             witnesses = {}
             for other, place in sensors.items():
-                known_as = _AS_WITNESS.get(other, other)
-                if known_as in MOVED and other != sensor and not other.startswith("power"):
+                if other in MOVED:
                     seen_at, seen = database.series(place)
-                    witnesses[known_as] = np.interp(at_s, seen_at, seen)
+                    witnesses[other] = np.interp(at_s, seen_at, seen)
             if (still := stuck(sensor, at_s, values, witnesses)) is not None:
                 found.append(StuckSensor(name, source, still))
     return found

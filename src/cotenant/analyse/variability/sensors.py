@@ -16,7 +16,7 @@ _PARTS = 10
 STILL_READINGS = 20
 STILL_S = 5.0
 """Tools that poll faster than a sensor changes, or average over a second, repeat themselves for less than this."""
-MOVED = {"temperature_c": 5.0, "utilisation": 30.0}
+MOVED = {"temperature_c": 5.0, "any_kernel_share": 0.3}
 """So much has to change elsewhere before a power reading that stands still is suspect. Clocks are no witness: where
 power is held at a cap, they are what moves instead."""
 GAP = 20
