@@ -18,7 +18,6 @@ from cotenant.cli.main import main
 from cotenant.errors import CotenantError
 from cotenant.search.events import Planned, RoundEnded, Working
 from cotenant.search.ranking import Scored, ranks, tied
-from cotenant.search.settings import read_size, read_time
 from cotenant.verbs.search import search
 
 
@@ -238,13 +237,3 @@ def test_candidates_that_the_items_can_not_tell_apart_share_a_rank():
     assert ranks([best, close, worse]) == [1, 1, 3]
     assert not tied(best, Scored(0.80, best.halves, 200)), "judged by other items"
     assert best.estimate.lo < 0.80 < best.estimate.hi
-
-
-@pytest.mark.parametrize(("text", "value"), [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000)])
-def test_sizes(text, value):
-    assert read_size(text) == value
-
-
-@pytest.mark.parametrize(("text", "value"), [("10min", 600), ("90s", 90), ("2 h", 7200)])
-def test_times(text, value):
-    assert read_time(text) == value

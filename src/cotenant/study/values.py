@@ -66,6 +66,10 @@ def _duration(example: str, *, zero: bool = False, bare: bool = True) -> Callabl
     return read
 
 
+read_duration = _duration("500ms, 2s or 2min")
+"""Seconds from a time as it is written in a study, or on a command line."""
+
+
 def _duration_written(seconds: float) -> str:
     return f"{Decimal(repr(seconds)):f}s"
 
@@ -177,7 +181,7 @@ Priority = Annotated[int, PlainValidator(_priority), WithJsonSchema({"type": "in
 Switch = Annotated[bool, PlainValidator(_switch), WithJsonSchema({"type": "boolean"})]
 Seconds = Annotated[
     float,
-    PlainValidator(_duration("500ms, 2s or 2min")),
+    PlainValidator(read_duration),
     PlainSerializer(_duration_written),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
