@@ -43,7 +43,7 @@ def test_all_sharings_are_those_the_device_has():
     study = study_of("a", "b", sharing="all")
     shared = [str(trial.sharing) for trial in canonical(study) if not trial.solo]
     assert shared == list(MODES)
-    assert expand(study, 0, ("mps",)) == expand(study.with_modes(("mps",)), 0, ("processes",))
+    assert expand(study, 0, ("mps",)) == expand(study_of("a", "b", sharing=["mps"]), 0, ("processes",))
 
 
 def test_explicit_sharings_are_taken_as_written_even_if_the_device_lacks_them():

@@ -177,8 +177,6 @@ def test_wrong_overrides_and_wrong_lines_come_together(tmp_path: Path):
 def test_a_built_in_study_says_the_same_when_written_out(name: str):
     study = load_study(name)
     assert study_from_text(study.to_yaml(), name) == study
-    spelled_out = study.with_modes(("processes", "threads", "pinned"))
-    assert study_from_text(spelled_out.to_yaml(), name) == spelled_out
 
 
 names = st.text(

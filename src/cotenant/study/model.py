@@ -280,10 +280,6 @@ class Study(Frozen):
         """The ways to share; ``modes`` are those that the device has available, for `sharing: all`."""
         return tuple(Sharing(mode=mode) for mode in modes) if self.sharing == "all" else tuple(self.sharing)
 
-    def with_modes(self, modes: Sequence[str]) -> Self:
-        """The same study with `sharing: all` spelled out, so that it means the same on another day."""
-        return self.model_copy(update={"sharing": self.sharings(modes)})
-
     def to_yaml(self) -> str:
         """The study as a file that says the same."""
         from cotenant.study.tree import write
