@@ -9,23 +9,23 @@ from pathlib import Path
 
 from cotenant.view.entry import Entry
 from cotenant.view.finding import Stamp
+from cotenant.view.pages import links_part
 
 MOST_KEPT = 8
 """Pages in memory, of a megabyte or two each."""
 
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
-_BODY = "<body>\n"
 
 
 class Reports:
     """The last few reports. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[tuple[Path, Stamp], ...], str] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[tuple[Path, Stamp], ...]], str] = OrderedDict()
         self._lock = threading.Lock()
 
     def report(self, runs: Sequence[Entry]) -> str:
-        """The report of one run, or of several beside each other.
+        """The report of one run, or of several beside each other, with links to its neighbours on top.
 
         Raises:
             RunFolderError: A run is damaged.
@@ -34,11 +34,12 @@ class Reports:
         from cotenant.report.figures.material import gather
         from cotenant.report.html.page import page
 
-        key = tuple((run.path, run.stamp) for run in runs)
+        links = links_part(runs)
+        key = links, tuple((run.path, run.stamp) for run in runs)
         with self._lock:  # one at a time: two long runs at once might not fit into memory
             if key not in self._kept:
                 material = gather([run.path for run in runs])
-                self._kept[key] = page(material, figures(material))
+                self._kept[key] = page(material, figures(material), links=links)
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -50,9 +51,3 @@ def policy_of(report: str) -> str:
     found = _POLICY.search(report)
     assert found is not None, "every report states its policy"
     return html.unescape(found[1])
-
-
-def with_links(report: str, links: str) -> str:
-    """The report with a line of HTML on top, since here it has neighbours."""
-    before, body, after = report.partition(_BODY)
-    return before + body + links + after

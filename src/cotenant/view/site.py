@@ -16,7 +16,7 @@ from cotenant.view.comparing import Compare, compared
 from cotenant.view.entry import Entry
 from cotenant.view.index import Index, Listed
 from cotenant.view.progress import progress_of
-from cotenant.view.reports import Reports, policy_of, with_links
+from cotenant.view.reports import Reports, policy_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -132,7 +132,7 @@ class Site:
 
     def _made_report(self, runs: Sequence[Entry]) -> Answer:
         report = self._reports.report(runs)
-        return Answer(with_links(report, pages.links_part(runs)), policy=policy_of(report))
+        return Answer(report, policy=policy_of(report))
 
     def _comparison(self, asked: Asked) -> Answer:
         runs = self._several(asked)

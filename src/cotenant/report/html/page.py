@@ -44,13 +44,20 @@ SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """Sections made of figures alone, in reading order."""
 
 
-def page(material: Material, drawn: Mapping[str, Drawn]) -> str:
-    """One HTML text that needs no network and no other file."""
+def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> str:
+    """One HTML text that needs no network and no other file.
+
+    Args:
+        material: What to report.
+        drawn: The figures of it.
+        links: HTML to stand on top, where the report has neighbours.
+    """
     texts = scripts()
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
     template = environment().get_template("report.html.j2")
     return template.render(
         title=_title(material),
+        links=markup(links),
         version=__version__,
         policy=policy(texts),
         style=markup(resource("templates", "report.css")),
