@@ -3,31 +3,15 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotenant import importing
-from cotenant.database import parts
+from cotenant.database import from_sheets, parts, rows
 from cotenant.database.staging import Staged, Staging
 from cotenant.errors import DataError
 from cotenant.importing.problems import sentence
 
-if TYPE_CHECKING:
-    from cotenant.importing import Imported, Series
-
-_LASTING = ("GPU-", "MIG-")
-_COLUMNS = {
-    "at_s": "started_s",
-    "work": "workload",
-    "time_ms": "time_ms",
-    "clock_mhz": "sm_clock_mhz",
-    "temperature_c": "temperature_c",
-    "power_w": "power_w",
-    "cabinet": "cabinet",
-    "node": "node",
-    "job": "job",
-}
 _CHUNK = 1 << 22
 
 
@@ -48,6 +32,8 @@ def key_of(path: Path) -> str:
 
 def stage(path: Path, staging: Staging, *, skip_bad: bool) -> Staged:
     """Read a file and write its rows aside. Raises DataError with what is wrong, where and how often."""
+    if staged := from_sheets.stage(path, importing.detect(path), staging):
+        return staged
     refused: dict[str, tuple[int, int]] = {}
     kind = ""
     skipped: tuple[importing.Skipped, ...] = ()
@@ -58,26 +44,16 @@ def stage(path: Path, staging: Staging, *, skip_bad: bool) -> Staged:
                 hint="the database keeps times, clocks, power and temperatures of GPUs; kernels belong to a profile",
             )
         if found.runs:
-            columns = {"gpu": found.runs["gpu"], **{name: found.runs[theirs] for name, theirs in _COLUMNS.items()}}
+            columns = {name: found.runs[theirs] for name, theirs in rows.MEASUREMENTS.items()}
             columns["at_s"] = np.where(columns["at_s"] > 0, columns["at_s"], np.nan)  # -1: such files say "unknown" so
-            staging.measurements(columns, {"conditions": "", "simulated": False})
-        staging.readings([(_gpu(found, series), series) for series in found.series if series.value.size])
+            staging.measurements(columns, rows.CONSTANTS)
+        staging.readings([(rows.gpu(path, series.device), series) for series in found.series if series.value.size])
         for series in found.series:
             silent, every = refused.get(series.source, (0, 0))
             refused[series.source] = silent + series.refused, every + series.refused + series.value.size
         kind, skipped = found.format, found.skipped
-    silences = [
-        f"{source} gave nothing in {silent:,} of {every:,} readings"
-        for source, (silent, every) in refused.items()
-        if silent
-    ]
-    return staging.done(kind=kind, left_out=(*_told(skipped), *silences))
+    return staging.done(kind=kind, left_out=(*_told(skipped), *rows.silences(refused)))
 
 
 def _told(skipped: "Sequence[importing.Skipped]") -> tuple[str, ...]:
     return tuple(f"left out: {sentence(one)}" for one in skipped)
-
-
-def _gpu(found: "Imported", series: "Series") -> str:
-    """A UUID stands for itself; `GPU 0` is another GPU in every file."""
-    return series.device if series.device.startswith(_LASTING) else f"{found.path.name}: {series.device}"

@@ -45,18 +45,19 @@ class Staging:
         self.folder = folder
         self.source = source
         # Sorting millions of rows may take more than the limit: the rest goes beside the rows.
-        self._con = parquet.memory(memory_limit=MEMORY_LIMIT, temp_directory=str(folder / "spill"))
+        self.con = parquet.memory(memory_limit=MEMORY_LIMIT, temp_directory=str(folder / "spill"))
         self._files: dict[str, list[Path]] = {}
 
     def measurements(self, columns: Columns, constants: Mapping[str, Any]) -> None:
         """Columns of `measurements` as arrays; constants are the same in every row; the rest is NULL."""
-        self._con.register("incoming", dict(columns))
+        self.con.register("incoming", dict(columns))
         chosen = ", ".join(
-            f"CAST({self._value(column.name, columns, constants)} AS {column.type}) AS {parquet.quoted(column.name)}"
+            f"CAST({value} AS {column.type}) AS {column.name}"
             for column in TABLES["measurements"]
+            for value in [column.name if column.name in columns else self.constant(column.name, constants)]
         )
         self._write("measurements", f"SELECT {chosen} FROM incoming ORDER BY gpu, at_s")  # noqa: S608 - quoted
-        self._con.unregister("incoming")
+        self.con.unregister("incoming")
 
     def select(self, table: str, con: "duckdb.DuckDBPyConnection", query: str) -> None:
         """Rows from a query to another connection; its columns are those of the table."""
@@ -69,21 +70,21 @@ class Staging:
         ordered = sorted(series, key=lambda pair: (pair[0], pair[1].sensor))
         counts = [one.value.size for _, one in ordered]
         texts = [(gpu, one.sensor, one.unit, one.source, self.source) for gpu, one in ordered]
-        self._con.execute(
+        self.con.execute(
             "CREATE OR REPLACE TEMP TABLE kinds (number INTEGER, gpu VARCHAR, sensor VARCHAR, "
             "unit VARCHAR, origin VARCHAR, source VARCHAR)"
         )
-        self._con.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", [(n, *row) for n, row in enumerate(texts)])
+        self.con.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?, ?)", [(n, *row) for n, row in enumerate(texts)])
         columns = {
             "number": np.repeat(np.arange(len(ordered), dtype=np.int32), counts),
             "t_ns": np.concatenate([one.t_ns for _, one in ordered]),
             "value": np.concatenate([one.value for _, one in ordered]),
         }
-        self._con.register("incoming", columns)
+        self.con.register("incoming", columns)
         # The columns are in order already, and joining so few kinds to them keeps it.
         chosen = "gpu, sensor, t_ns / 1e9 AS t_s, value, unit, origin, source"
         self._write("readings", f"SELECT {chosen} FROM incoming JOIN kinds USING (number)")  # noqa: S608 - our names
-        self._con.unregister("incoming")
+        self.con.unregister("incoming")
 
     def done(self, *, kind: str, left_out: tuple[str, ...] = ()) -> Staged:
         """Wait until everything is on the disk, and count it."""
@@ -92,29 +93,28 @@ class Staging:
         files = {table: self._whole(table) for table in self._files}
         for table, file in files.items():
             source = f"read_parquet([{parquet.text(damage.literal(file))}])"
-            (counts[table],) = self._con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)  # noqa: S608 - quoted
-            gpus |= {gpu for (gpu,) in self._con.execute(f"SELECT DISTINCT gpu FROM {source}").fetchall()}  # noqa: S608
+            (counts[table],) = self.con.execute(f"SELECT count(*) FROM {source}").fetchone() or (0,)  # noqa: S608 - quoted
+            gpus |= {gpu for (gpu,) in self.con.execute(f"SELECT DISTINCT gpu FROM {source}").fetchall()}  # noqa: S608
             sync(file)
         return Staged(files, counts["measurements"], counts["readings"], len(gpus), kind, left_out)
 
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._con.close()
-
-    def _value(self, name: str, columns: Columns, constants: Mapping[str, Any]) -> str:
+    def constant(self, name: str, constants: Mapping[str, Any]) -> str:
+        """SQL of a column that is the same in every row."""
         if name == "source":
             return parquet.text(self.source)
-        if name in columns:
-            return parquet.quoted(name)
-        constant = constants.get(name)
-        if constant is None:
+        value = constants.get(name)
+        if value is None:
             return "NULL"
-        return parquet.text(constant) if isinstance(constant, str) else str(constant)
+        return parquet.text(value) if isinstance(value, str) else str(value)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self.con.close()
 
     def _write(self, table: str, query: str, con: "duckdb.DuckDBPyConnection | None" = None) -> None:
         written = self._files.setdefault(table, [])
         file = self.folder / f"{table}-{len(written)}.parquet"
-        (con or self._con).execute(f"COPY ({query}) TO {parquet.text(str(file))} ({_OPTIONS})")
+        (con or self.con).execute(f"COPY ({query}) TO {parquet.text(str(file))} ({_OPTIONS})")
         written.append(file)
 
     def _whole(self, table: str) -> Path:
@@ -124,5 +124,5 @@ class Staging:
             return files[0]
         file = self.folder / f"{table}.parquet"
         listed = ", ".join(parquet.text(damage.literal(part)) for part in files)
-        self._con.execute(f"COPY (FROM read_parquet([{listed}])) TO {parquet.text(str(file))} ({_OPTIONS})")
+        self.con.execute(f"COPY (FROM read_parquet([{listed}])) TO {parquet.text(str(file))} ({_OPTIONS})")
         return file

@@ -15,7 +15,7 @@ from cotenant.errors import DataError
 from cotenant.importing.problems import Problems
 from cotenant.importing.result import Skipped
 from cotenant.records import Columns
-from cotenant.store import parquet
+from cotenant.store import damage, parquet
 
 MEMORY_LIMIT = "512MiB"
 MOST_CATEGORIES = 20_000
@@ -23,7 +23,7 @@ BLANK, WRONG_LENGTH, FIRST_CELL = 1, 2, 10
 """Codes of lines: an empty one is no problem, one with another number of cells is; cells count from the last."""
 
 _TIMES = "['%Y/%m/%d %H:%M:%S.%g', '%Y/%m/%d %H:%M:%S', '%m-%d-%Y %H:%M:%S', '%Y-%m-%d %H:%M:%S.%g']"
-_NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error]', '[gpu requires reset]', 'null')"
+NOT_THERE = "('', 'n/a', '[n/a]', '-', 'nan', '[not supported]', '[unknown error]', '[gpu requires reset]', 'null')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,17 @@ def read_lines(
 
 def text_cell(position: int) -> str:
     """SQL of a cell without blanks and quotes around it; positions count from 1."""
-    return f"trim(parts[{position}], ' \"')"
+    return trimmed(f"parts[{position}]")
+
+
+def trimmed(text: str) -> str:
+    """SQL of a text without blanks and quotes around it."""
+    return f"trim({text}, ' \"')"
+
+
+def time_ns(text: str) -> str:
+    """SQL of a time in nanoseconds since 1970; NULL if the text is none."""
+    return f"epoch_ns(try_strptime({text}, {_TIMES}))"
 
 
 def _complaint(cell: Cell) -> str:
@@ -143,7 +153,7 @@ def _can_be_bad(cell: Cell) -> bool:
 def _is_bad(cell: Cell, number: int) -> str:
     if cell.kind == "text":
         return f"c{number} = ''"
-    absent = "" if cell.required else f" AND lower(c{number}) NOT IN {_NOT_THERE}"
+    absent = "" if cell.required else f" AND lower(c{number}) NOT IN {NOT_THERE}"
     return f"v{number} IS NULL{absent}"
 
 
@@ -151,7 +161,7 @@ def _value(cell: Cell, text: str, categories: Mapping[str, tuple[str, ...]]) -> 
     if cell.kind == "text":
         return text
     if cell.kind == "time":
-        return f"epoch_ns(try_strptime({text}, {_TIMES}))"
+        return time_ns(text)
     if cell.kind == "category":
         names = ", ".join(map(parquet.text, categories[cell.name]))
         return f"CAST(enum_code(TRY_CAST({text} AS ENUM ({names}))) AS INTEGER)" if names else "CAST(NULL AS INTEGER)"
@@ -201,7 +211,7 @@ class _Source:
         lines = self._lines.replace("{encoding}", parquet.text(self._encoding))
         # One thread: a row's position is its line number, and two threads don't keep the order of a large file.
         with parquet.memory(memory_limit=MEMORY_LIMIT, threads=1) as con:
-            answer = con.execute(question.replace("{lines}", lines), [str(self._path)])
+            answer = con.execute(question.replace("{lines}", lines), [damage.literal(self._path)])
             found: dict[str, npt.NDArray[Any]] = answer.fetchnumpy()
             return found
 

@@ -9,6 +9,7 @@ from cotenant.importing import lines
 from cotenant.importing.lines import Cell, text_cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import RUN_COLUMNS, Imported
+from cotenant.importing.sheets import Sheet
 from cotenant.records import Columns
 
 _REQUIRED = ("uuid", "ts", "perf", "freq", "temp", "pwr")
@@ -27,7 +28,8 @@ _COLUMNS = {
     "power_w": ("pwr", "number"),
 }
 _OTHER_NAMES = {"device": ("dev_id",), "memfreq": ("median_memfreq",)}
-_UNKNOWN = ("-1", "")
+UNKNOWN = ("-1", "")
+"""How such files say that there is no name, place or job."""
 
 
 def is_header(header: list[str]) -> bool:
@@ -41,8 +43,8 @@ def read_header(path: Path) -> list[str]:
     return [name.strip(' "') for name in first[0].split(",")] if first else []
 
 
-def read(path: Path, *, skip_bad: bool) -> Imported:
-    """Every run in the file. Raises DataError."""
+def sheet(path: Path) -> Sheet:
+    """What its header says. Raises DataError."""
     header = read_header(path)
     missing = [name for name in _REQUIRED if name not in header]
     if missing:
@@ -50,17 +52,21 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
             f"{path} has no column {', '.join(map(repr, missing))} in line 1.",
             hint=f"needed are {', '.join(_REQUIRED)}; exp, cabinet, node, device, job_id and memfreq are used if there",
         )
-    cells = []
+    cells = {}
     for name, (column, kind) in _COLUMNS.items():
         found = next((one for one in (column, *_OTHER_NAMES.get(column, ())) if one in header), None)
         if found is None:
             continue
-        sql = text_cell(header.index(found) + 1)
+        at = header.index(found) + 1
         number = kind == "number"
-        cells.append(Cell(name, found, sql, "number" if number else "text", required=found in _REQUIRED))
-    table = lines.read_lines(
-        path, split="string_split(line, ',')", width=len(header), cells=cells, first_line=2, skip_bad=skip_bad
-    )
+        cells[at] = Cell(name, found, text_cell(at), "number" if number else "text", required=found in _REQUIRED)
+    return Sheet(path, tuple(header), cells, {"columns": header})
+
+
+def read(path: Path, *, skip_bad: bool) -> Imported:
+    """Every run in the file. Raises DataError."""
+    found = sheet(path)
+    table = found.by_lines(skip_bad=skip_bad)
     count = len(table.columns["gpu"])
     if count == 0:
         raise nothing_in(path, "runs")
@@ -69,7 +75,7 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
         format="longhorn",
         clock="seconds since 1970",
         runs=_runs(table.columns, count, path.stem),
-        facts={"columns": header},
+        facts=found.facts,
         skipped=table.skipped,
     )
 
@@ -85,5 +91,5 @@ def _runs(found: Columns, count: int, stem: str) -> Columns:
             runs[name] = np.full(count, stem if name == "workload" else None, dtype=object)
         else:
             runs[name] = values.astype(object)
-            runs[name][np.isin(values.astype(str), _UNKNOWN)] = None
+            runs[name][np.isin(values.astype(str), UNKNOWN)] = None
     return runs

@@ -9,6 +9,7 @@ from cotenant.importing.lines import Cell, text_cell
 from cotenant.importing.problems import nothing_in
 from cotenant.importing.result import Imported
 from cotenant.importing.series import Kind, by_device
+from cotenant.importing.sheets import Sheet
 
 _SENSORS = {
     "power.draw": ("power_w", "W"),
@@ -35,6 +36,8 @@ _OURS = {"%": ("share", 100.0), "MiB": ("B", 2.0**-20)}
 """Units that we write otherwise, and what to divide by."""
 _DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
 """What tells GPUs apart, the lasting first."""
+ONLY_GPU = "GPU 0"
+"""The name of the GPU in a file that tells none apart."""
 _UNITS = {"w": "W", "mhz": "MHz", "%": "%", "mib": "MiB", "c": "°C"}
 
 
@@ -49,8 +52,8 @@ def read_header(path: Path) -> list[str]:
     return [name.strip() for name in first[0].split(",")] if first else []
 
 
-def read(path: Path, *, skip_bad: bool) -> Imported:
-    """Every reading in the file. Raises DataError."""
+def sheet(path: Path) -> Sheet:
+    """What its header says. Raises DataError."""
     header = read_header(path)
     fields = [_field(name) for name in header]
     names = [name for name, _ in fields]
@@ -65,26 +68,37 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
         raise nothing_in(path, f"sensor that is known here ({', '.join(_SENSORS)})")
     for name, position in wanted.items():
         _check_unit(path, header[position], fields[position][1], _SENSORS[name][1])
-    cells = [Cell("t_ns", "timestamp", text_cell(names.index("timestamp") + 1), "time")]
+    at = names.index("timestamp") + 1
+    cells = {at: Cell("t_ns", "timestamp", text_cell(at), "time")}
     device = next((name for name in _DEVICE if name in names), None)
     if device is not None:
-        cells.append(Cell("device", device, text_cell(names.index(device) + 1), "category"))
-    cells += [
-        Cell(name, header[at], _in_unit(text_cell(at + 1), _SENSORS[name][1]), "number", required=False)
-        for name, at in wanted.items()
-    ]
-    table = lines.read_lines(
-        path, split="string_split(line, ',')", width=len(header), cells=cells, first_line=2, skip_bad=skip_bad
-    )
+        at = names.index(device) + 1
+        cells[at] = Cell("device", device, text_cell(at), "category")
+    for name, position in wanted.items():
+        unit = _SENSORS[name][1]
+        at = position + 1
+        cells[at] = Cell(name, header[position], _in_unit(text_cell(at), unit), "number", required=False)
+    facts = {"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"}
+    return Sheet(path, tuple(header), cells, facts)
+
+
+def kinds(found: Sheet) -> dict[str, Kind]:
+    """What each column of numbers is."""
+    return {cell.name: _kind(cell.name) for cell in found.cells.values() if cell.kind == "number"}
+
+
+def read(path: Path, *, skip_bad: bool) -> Imported:
+    """Every reading in the file. Raises DataError."""
+    found = sheet(path)
+    table = found.by_lines(skip_bad=skip_bad)
     if not len(table.columns["t_ns"]):
         raise nothing_in(path, "readings")
-    kinds = {name: _kind(name) for name in wanted}
     return Imported(
         path=path,
         format="nvidia-smi",
         clock="the machine's local time, taken as UTC",
-        series=by_device(table.columns, kinds, table.categories.get("device", ("GPU 0",))),
-        facts={"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"},
+        series=by_device(table.columns, kinds(found), table.categories.get("device", (ONLY_GPU,))),
+        facts=found.facts,
         skipped=table.skipped,
     )
 
