@@ -115,3 +115,17 @@ def test_without_permission_the_hint_is_the_command_and_the_rest_is_put_back(clo
         pass
     assert f"sudo tee {BOOST}" in error.value.hint
     assert state(clocked) == ["powersave", "powersave", "1"]
+
+
+def test_what_only_root_may_write_is_refused_while_the_study_is_planned(clocked, monkeypatch):
+    from cotenant.measure.plan import plan_for
+    from cotenant.study.files import load_study
+
+    study = load_study("quick", ["settings=[{}, {governor: performance}]"])
+    before = state(clocked)
+    plan_for(study, device(clocked))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(DeviceError, match="governor can't be set: .* needs root"):
+        plan_for(study, device(clocked))
+    assert state(clocked) == before

@@ -231,13 +231,13 @@ class DeviceGroup:
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
         """Set the controls of all members, and restore them all."""
-        return self._applied(settings)
+        return self._applied([(name, self.member(name).apply(settings)) for name in self.names])
 
     @contextmanager
-    def _applied(self, settings: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    def _applied(self, members: Sequence[tuple[str, AbstractContextManager[Sequence[str]]]]) -> Iterator[Sequence[str]]:
         sentences: list[str] = []
         with ExitStack() as restore:
-            broken = [(name, restore.enter_context(self.member(name).apply(settings))) for name in self.names]
+            broken = [(name, restore.enter_context(controls)) for name, controls in members]
             # Filled when all are restored: what shows only at the end is known then.
             restore_first = restore.pop_all()
             try:

@@ -204,8 +204,10 @@ class Device(Protocol):
         ...
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
-        """Set the controls, give sentences for what did not take, restore on leaving. Raises DeviceError.
+        """Set the controls, give sentences for what did not take, restore on leaving.
 
+        Raises DeviceError when it is called, before anything is set, for what this device can't or this user may not
+        set: a plan calls it without entering, so that nobody waits for a run that can't be carried out.
         Read the sentences after leaving: some things show only then (a locked clock that a power limit pulled down).
         """
         ...

@@ -47,7 +47,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     Raises:
         SharingUnavailable: The study names a sharing that the device can't give to one of its mixes.
         StudyError: It can't be spread over the device as it says.
-        DeviceError: The device has no such control, or not this value of it.
+        DeviceError: The device has no such control, or not this value of it, or this user may not set it.
     """
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
@@ -60,6 +60,9 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         )
     absolute = getattr(device, "absolute", None)
     settings = None if absolute is None else tuple(absolute(one) for one in study.settings)
+    for one in settings or study.settings:
+        if one:
+            device.apply(one)  # not entered: it says at once what can't be set, and sets nothing
     whole = Plan(study, tuple(modes), members, settings)
     skipped: dict[tuple[str, str], str] = {}
     for trial in whole.block(0).trials:

@@ -241,3 +241,21 @@ def test_a_damaged_note_is_no_note(mock_nvml, content):
     notes._path(gpu.uuid).write_text(content)
     assert notes.read(gpu.uuid) is None
     assert controls.restore(gpu) == ()
+
+
+def test_what_only_root_may_set_is_refused_before_anything_starts(mock_nvml):
+    gpu = nvml.find(0)
+    before = state(gpu)
+    controls.require_permission(gpu, {"power_limit_w": 200})
+    mock_nvml.set_system(root=0)
+    controls.require_permission(gpu, {})
+    with pytest.raises(nvml.DriverProblem) as refusal:
+        controls.require_permission(gpu, {"sm_clock_mhz": 1200})
+    assert refusal.value.message == f"sm_clock_mhz of {gpu.label} can be set by root only"
+    assert "`sudo nvidia-smi -i 0 -lgc 1200,1200`" in refusal.value.hint
+    assert state(gpu) == before
+
+
+def test_a_driver_without_persistence_mode_refuses_no_settings_beforehand(mock_nvml):
+    mock_nvml.fail("nvmlDeviceSetPersistenceMode", 3)
+    controls.require_permission(nvml.find(0), {"power_limit_w": 200})

@@ -1,8 +1,9 @@
 """The controls of a CPU: frequency governor and boost, where this user may write them; put back afterwards."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 from cotenant.devices.cpu.cores import Cores
@@ -14,9 +15,8 @@ _BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 _NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 
 
-@contextmanager
-def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Set the controls and give a sentence for each that did not take; put all back on every way out.
+def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+    """Set the controls on entering, give a sentence for each that did not take, put all back on every way out.
 
     Args:
         tree: Where the controls lie.
@@ -24,9 +24,17 @@ def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> Iterator[tup
         settings: `governor: performance`, `boost: off`; empty: nothing is touched.
 
     Raises:
-        DeviceError: A control is unknown, isn't there, or may not be written.
+        DeviceError: At once: a control is unknown, isn't there, or may not be written.
     """
     writes = [write for key, value in settings.items() for write in _writes(tree, cores, key, value)]
+    for key, path, wanted in writes:
+        if os.geteuid() != 0 and not os.access(tree.path(path), os.W_OK):
+            raise _needs_root(key, path, wanted)
+    return _applied(tree, writes)
+
+
+@contextmanager
+def _applied(tree: Tree, writes: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, ...]]:
     with ExitStack() as restore:
         for key, path, wanted in writes:
             before = tree.text(path)
@@ -78,14 +86,18 @@ def _absent(key: str, why: str) -> DeviceError:
     return DeviceError(f"this machine has no control {key!r}: {why}", hint=f"leave {key!r} out of the settings")
 
 
+def _needs_root(key: str, path: str, text: str) -> DeviceError:
+    return DeviceError(
+        f"{key} can't be set: {path} needs root",
+        hint=f"leave {key!r} out, or set it beforehand: echo {text} | sudo tee {path}",
+    )
+
+
 def _write(tree: Tree, key: str, path: str, text: str) -> None:
     try:
         tree.path(path).write_text(text, encoding="ascii")
     except PermissionError:
-        raise DeviceError(
-            f"{key} can't be set: {path} needs root",
-            hint=f"leave {key!r} out, or set it beforehand: echo {text} | sudo tee {path}",
-        ) from None
+        raise _needs_root(key, path, text) from None
     except OSError as error:
         raise DeviceError(f"{key} can't be set to {text!r}: {error.strerror} ({path})") from None
 

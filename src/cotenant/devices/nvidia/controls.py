@@ -55,6 +55,24 @@ def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
         violations += watch.violations(wanted.sm_clock_mhz)
 
 
+def require_permission(gpu: GpuFacts, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that this user may not set, without setting any: the driver is asked to leave a mode as it is.
+
+    Raises:
+        DeviceError: A setting is unknown or out of range.
+        DriverProblem: Only root may.
+    """
+    first = next(_steps(check(gpu, settings)), None)
+    if first is None:
+        return
+    try:
+        mode = library.call("nvmlDeviceGetPersistenceMode", handle(gpu), of=gpu.label)
+        library.call("nvmlDeviceSetPersistenceMode", handle(gpu), mode, of=gpu.label)
+    except library.DriverProblem as problem:
+        if problem.trouble == "no permission":  # any other trouble says nothing of the settings
+            raise _root_only(gpu, first, problem) from None
+
+
 def restore(gpu: GpuFacts) -> tuple[str, ...]:
     """Put back what a killed run left behind; gives one sentence for each thing that was done.
 
@@ -101,13 +119,17 @@ def _set(gpu: GpuFacts, wanted: Wanted) -> None:
         except library.DriverProblem as problem:
             if problem.trouble != "no permission":
                 raise
-            by_hand = f"`sudo nvidia-smi -i {gpu.index} {step.by_hand}`"
-            raise library.DriverProblem(
-                f"{step.control} of {gpu.label} can be set by root only",
-                trouble=problem.trouble,
-                code=problem.code,
-                hint=f"run as root; or do {by_hand} and leave {step.control!r} out of the settings",
-            ) from None
+            raise _root_only(gpu, step, problem) from None
+
+
+def _root_only(gpu: GpuFacts, step: "_Step", problem: library.DriverProblem) -> library.DriverProblem:
+    by_hand = f"`sudo nvidia-smi -i {gpu.index} {step.by_hand}`"
+    return library.DriverProblem(
+        f"{step.control} of {gpu.label} can be set by root only",
+        trouble=problem.trouble,
+        code=problem.code,
+        hint=f"run as root; or do {by_hand} and leave {step.control!r} out of the settings",
+    )
 
 
 @dataclass(frozen=True, slots=True)

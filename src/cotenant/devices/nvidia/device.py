@@ -139,6 +139,10 @@ class CudaDevice:
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[Sequence[str]]:
         """Set clocks, limits and modes; put them back on leaving. `flush_l2: true` empties the cache per request."""
+        from cotenant.devices.nvidia.controls import require_permission
+
+        known = self.absolute(settings)
+        require_permission(self.gpu, {key: value for key, value in known.items() if key != FLUSH})
         return self._applied({**settings})
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
