@@ -126,6 +126,6 @@ def test_what_only_root_may_write_is_refused_while_the_study_is_planned(clocked,
     plan_for(study, device(clocked))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(DeviceError, match="governor can't be set: .* needs root"):
+    with pytest.raises(DeviceError, match=r"governor can't be set: .* needs root"):
         plan_for(study, device(clocked))
     assert state(clocked) == before
