@@ -6,13 +6,16 @@ and a penalty of 15 ln n per change, after Barrett et al. (2017). Nothing is tri
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from cotenant.analyse.intervals import Floats, Numbers, averaged
 
+Indices = npt.NDArray[np.int64]
 WarmUp = Literal["flat", "warm-up", "slowdown", "no steady state"]
 
 MOST_POINTS = 200
@@ -116,24 +119,41 @@ def _change_points(points: Floats) -> list[int]:
     """Where to cut so that the sum of the stretches' costs and of the penalties is least: exact, over all cuts."""
     n = points.size
     penalty = 15 * math.log(n)
-    centred = points - np.median(points)
-    floor = (1e-3 * abs(float(np.median(points)))) ** 2 or 1e-300
-    sums = np.concatenate(([0.0], np.cumsum(centred)))
-    squares = np.concatenate(([0.0], np.cumsum(centred**2)))
+    costs = _stretch_costs(points)
     best = np.full(n + 1, np.inf)
     best[0] = -penalty
-    came_from = np.zeros(n + 1, dtype=np.int64)
+    came_from = [0] * (n + 1)
+    place = 0
     for end in range(SHORTEST_STRETCH, n + 1):
-        starts = np.arange(0, end - SHORTEST_STRETCH + 1)
-        length = end - starts
-        mean = (sums[end] - sums[starts]) / length
-        variance = np.maximum((squares[end] - squares[starts]) / length - mean**2, floor)
-        costs = best[starts] + length * np.log(variance) + penalty
-        came_from[end] = int(np.argmin(costs))
-        best[end] = costs[came_from[end]]
+        starts = end - SHORTEST_STRETCH + 1
+        totals = best[:starts] + costs[place : place + starts]
+        totals += penalty
+        came_from[end] = cheapest = int(totals.argmin())
+        best[end] = totals[cheapest]
+        place += starts
     cuts: list[int] = []
-    end = int(came_from[n])
+    end = came_from[n]
     while end > 0:
         cuts.append(end)
-        end = int(came_from[end])
+        end = came_from[end]
     return cuts[::-1]
+
+
+def _stretch_costs(points: Floats) -> Floats:
+    """The cost of every stretch that is long enough, all at once: by where it ends, then by where it starts."""
+    starts, ends, length = _stretches(points.size)
+    middle = np.median(points)
+    centred = points - middle
+    floor = (1e-3 * abs(float(middle))) ** 2 or 1e-300
+    sums = np.concatenate(([0.0], np.cumsum(centred)))
+    squares = np.concatenate(([0.0], np.cumsum(centred**2)))
+    mean = (sums[ends] - sums[starts]) / length
+    variance = np.maximum((squares[ends] - squares[starts]) / length - mean**2, floor)
+    return np.asarray(length * np.log(variance))
+
+
+@lru_cache(maxsize=8)
+def _stretches(n: int) -> tuple[Indices, Indices, Indices]:
+    """Start, end and length of each of them; the same for every series of n points."""
+    ends, starts = np.tril_indices(n + 1, -SHORTEST_STRETCH)
+    return starts, ends, ends - starts
