@@ -58,11 +58,16 @@ def _runs(sheet: Sheet, staging: Staging) -> Staged | None:
     in_order = f"SELECT {', '.join(typed)} FROM ({sheet.all_or_error(labels)}) ORDER BY gpu, at_s"  # noqa: S608 - ours
     constants = {"work": sheet.path.stem, **rows.CONSTANTS}
     every = ", ".join(
-        name if name in values else f"CAST({staging.constant(name, constants)} AS {kind}) AS {name}"
+        name if name in values else f"{_constant(staging.constant(name, constants), kind)} AS {name}"
         for name, kind in types.items()
     )
     staging.select("measurements", staging.con, f"SELECT {every} FROM ({in_order})")  # noqa: S608 - our own names
     return staging.done(kind="longhorn")
+
+
+def _constant(value: str, kind: str) -> str:
+    """Text as an ENUM of one: it is written in less time."""
+    return f"CAST({value} AS {f'ENUM ({value})' if kind == 'VARCHAR' and value != 'NULL' else kind})"
 
 
 def _log(sheet: Sheet, staging: Staging) -> Staged | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cotenant.importing import Series
 
-MEMORY_LIMIT = "384MiB"
+MEMORY_LIMIT = "640MiB"
 ROWS_TOGETHER = 122_880
 """Rows of a Parquet group; sorted by GPU, so that a question about some GPUs skips the rest."""
 
