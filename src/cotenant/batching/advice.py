@@ -7,7 +7,7 @@ from cotenant.analyse.estimate import Estimate
 
 ENOUGH = 0.95
 """A batch that reaches this part of the best throughput is as good: larger ones only wait longer."""
-HOST_STAGES = ("load_data", "decode", "tokenise", "input", "data_to_device")
+HOST_STAGES = ("load_data", "data_to_device", "to_device")
 """Stages that feed the device."""
 LOADER_BOUND = 0.5
 

@@ -119,13 +119,14 @@ class Database:
         return [Work(*row) for row in rows]
 
     def find_work(self, part: str | None) -> list[Work]:
-        """Works whose name holds this text, in any case; all of them without one.
+        """The work of this name, else those whose name holds the text, in any case; all of them without one.
 
         Raises:
             DatabaseError: None does.
         """
         every = self.works()
-        found = [work for work in every if part is None or part.lower() in work.name.lower()]
+        exact = [work for work in every if part is not None and work.name.lower() == part.lower()]
+        found = exact or [work for work in every if part is None or part.lower() in work.name.lower()]
         if not found and part is not None:
             known = ", ".join(work.name for work in every[:8]) or "none yet"
             raise DatabaseError(f"No work in the database is called {part!r}.", hint=f"it holds {known}")

@@ -14,13 +14,14 @@ from cotenant.analyse.intervals import Floats
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.variation import upper_fence
 
-Cause = Literal["silicon", "heat or power brake", "clock locked", "not the clock"]
+Cause = Literal["silicon", "heat or power brake", "clock locked", "not the clock", "unknown"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 MEANINGS: dict[Cause, str] = {
     "silicon": "it is at the power cap like the others and reaches a lower clock there: this die needs more power",
     "heat or power brake": "it stays below the power cap and yet runs slower: heat or the supply holds it back",
     "clock locked": "its clock never moves and lies below the others': somebody set it, or a setting was left behind",
     "not the clock": "clock, power and temperature are as elsewhere: look at memory, links, the host or other jobs",
+    "unknown": "neither clock nor power was read, so nothing says why: measure with sensors",
 }
 REASONS: dict[str, Cause] = {
     "power cap": "silicon",
@@ -199,7 +200,7 @@ def _cause(readings: Readings, fleet: _Fleet, number: int) -> tuple[Cause, str]:
     if below_cap or (slower_clock and (hot or fleet.cap_w is None)):
         where = f"below {fleet.cap_said}" if below_cap else "hot" if hot else "its clock is lower than the others'"
         return "heat or power brake", f"{where}: {facts}"
-    return "not the clock", f"as the others are: {facts}"
+    return ("not the clock", f"as the others are: {facts}") if np.isfinite(clock) else ("unknown", "no clock was read")
 
 
 def _usual(values: Floats, quantile: float) -> float:

@@ -2,12 +2,13 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from cotenant.devices.nvidia.state_folder import state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,4 @@ def _path(uuid: str) -> Path:
 
 
 def _folder() -> Path:
-    if named := os.environ.get("XDG_STATE_HOME"):
-        return Path(named) / "cotenant" / "controls"
-    try:
-        return Path.home() / ".local" / "state" / "cotenant" / "controls"
-    except RuntimeError:  # a container's user without a home
-        return Path(tempfile.gettempdir()) / f"cotenant-controls-{os.getuid()}"
+    return state_folder("controls")

@@ -65,7 +65,7 @@ class SimulatedArrangement:
 def sharing_modes(gpu: GpuSpec) -> tuple[SharingMode, ...]:
     """Every way to share this GPU; `alone` is not one, it is the baseline."""
     missing = {
-        "mps": None if gpu.mps else f"Volta's MPS: {gpu.title} is older",
+        "mps": None if gpu.mps else f"MPS: {gpu.title} has none with which kernels of several processes run at once",
         "green": None if GREEN_SMS[gpu.architecture] else f"green contexts: {gpu.title} is too old",
         "mig": None if gpu.mig else f"MIG: {gpu.title} can't be cut into instances",
     }

@@ -8,7 +8,7 @@ from cotenant.report.literal import literal
 from cotenant.report.variability_material import FleetMaterial, FleetWork
 
 USUAL = "as most"
-CLASSES = (USUAL, "silicon", "heat or power brake", "clock locked", "not the clock")
+CLASSES = (USUAL, "silicon", "heat or power brake", "clock locked", "not the clock", "unknown")
 MOST_BOXES = 500
 SENSORS = {
     "clock_mhz": "ms over clock, MHz",
@@ -260,7 +260,7 @@ def _causes(one: FleetWork) -> dict[str, str]:
 
 
 def _colour(one: FleetWork) -> Spec:
-    colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3]], strict=True))
+    colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3], PALETTE[2]], strict=True))
     there = [name for name in CLASSES if name == USUAL or name in _causes(one).values()]
     return {
         "field": "class",

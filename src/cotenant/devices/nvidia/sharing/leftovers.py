@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices.nvidia.state_folder import state_folder
 from cotenant.errors import CotenantError
 
 
@@ -51,8 +52,7 @@ class Leftover:
 
 def folder() -> Path:
     """Where the notes lie: of this user only, since they say what to do."""
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "cotenant" / "sharing"
+    return state_folder("sharing")
 
 
 def leave(kind: str, facts: Mapping[str, Any]) -> Leftover:
