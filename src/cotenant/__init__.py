@@ -43,6 +43,7 @@ _VERBS = {
     "selftest": "selftest:selftest",
     "show": "show:show",
     "show_device": "show:show_device",
+    "show_search_results": "show:show_search_results",
     "show_sweeps": "show:show_sweeps",
     "sql": "sql:sql",
     "validate": "validate:validate",

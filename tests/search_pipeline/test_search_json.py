@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cotenant.cli.main import main
 from cotenant.errors import DataError
 from cotenant.importing import search_json
 
@@ -89,3 +90,37 @@ def test_other_files_are_not_taken_for_it(written):
     assert search_json.recognise(written(GOOD))
     assert not search_json.recognise(written({"runs": []}))
     assert not search_json.recognise(written("time,power\n1,2"))
+
+
+def test_a_user_sees_where_the_time_went(written, capsys):
+    file = written(GOOD)
+    assert main(["show", str(file), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(cell["model"], cell["batch"], cell["bottleneck"]) for cell in shown["cells"]] == [
+        ("resnet18", 32, "load_data"),
+        ("resnet18", 128, "load_data"),
+        ("vit_b_16", 32, "inference"),
+    ]
+    assert main(["show", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert "result of the original model-search study" in " ".join(told.split())
+    assert "vit_b_16" in told
+    assert "it knows no trials, intervals or verdicts" in " ".join(told.split())
+
+
+def test_bad_entries_are_left_out_only_if_asked(written, capsys):
+    damaged = json.loads(json.dumps(GOOD))
+    damaged["measurements"]["resnet18"]["32"]["inference"][0] = "fast"
+    file = written(damaged)
+    assert main(["show", str(file)]) == 1
+    assert "--skip-bad" in capsys.readouterr().err
+    assert main(["show", str(file), "--skip-bad"]) == 0
+    assert "left out: " in capsys.readouterr().out
+
+
+def test_the_database_says_what_the_file_is_good_for(written, tmp_path, capsys):
+    file = written(GOOD)
+    assert main(["db", "add", str(file), "--db", str(tmp_path / "db")]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "is a result of the original model-search study" in told
+    assert f"cotenant show {file}" in told

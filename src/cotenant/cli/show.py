@@ -5,16 +5,33 @@ from pathlib import Path
 import click
 
 from cotenant.cli.output import as_json, plain, show_json
+from cotenant.cli.output import show as print_parts
 from cotenant.cli.result import show_result
 
+EPILOG = """\b
+Examples:  cotenant show RUN
+           cotenant show RUN RUN --json
+           cotenant show results.json       times per stage, by model and batch size
+"""
 
-@click.command("show")
+
+@click.command("show", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--skip-bad", is_flag=True, help="Of a result file: leave out entries that can't be used.")
 @as_json
-def command(*, runs: tuple[Path, ...], as_json: bool) -> None:
-    """Show the result of one run folder or several together."""
-    from cotenant.verbs.show import show, show_device, show_sweeps
+def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
+    """Show the result of one run folder or several together, or a result file of the original model-search study."""
+    from cotenant.verbs.show import show, show_device, show_search_results, show_sweeps
 
+    if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
+        from cotenant.report.search_results import search_results_parts
+
+        results = show_search_results(runs[0], skip_bad=skip_bad)
+        if as_json:
+            show_json(results)
+        else:
+            print_parts(*search_results_parts(results))
+        return
     summary = show(runs)
     if as_json:
         show_json({**plain(summary), "device_use": show_device(runs), "sweeps": show_sweeps(runs)})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.errors import DataError
-from cotenant.importing import dcgmi, lines, longhorn, nsys, nvidia_smi, nvprof, tegrastats
+from cotenant.importing import dcgmi, lines, longhorn, nsys, nvidia_smi, nvprof, search_json, tegrastats
 from cotenant.importing.result import Imported
 
 
@@ -75,6 +75,11 @@ def detect(path: Path) -> str:
         raise DataError(
             f"{path} is a report of Nsight Systems, which only nsys can read.",
             hint=f"export it: nsys export --type sqlite {path}",
+        )
+    if text and text[0].lstrip().startswith("{") and search_json.recognise(path):
+        raise DataError(
+            f"{path} is a result of the original model-search study: times of stages, of no GPU that it names.",
+            hint=f"see where the time went: cotenant show {path}",
         )
     known = "; ".join(f"{one.name}: {one.meaning}" for one in FORMATS.values())
     raise DataError(f"{path} is of no format that is known here.", hint=f"these are: {known}")

@@ -9,7 +9,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,17 @@ class SearchJson:
     """What the file says about itself: git hash, arguments, system."""
     skipped: tuple[Skipped, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: a row for each model and batch size."""
+        return {
+            "path": str(self.path),
+            "facts": dict(self.facts),
+            "cells": [
+                {**asdict(cell), "overlap_s": cell.overlap_s, "bottleneck": cell.bottleneck} for cell in self.cells
+            ],
+            "skipped": [asdict(one) for one in self.skipped],
+        }
+
 
 def recognise(path: Path) -> bool:
     """Whether the file is of this kind."""
@@ -89,7 +100,9 @@ def read(path: Path, *, skip_bad: bool = False) -> SearchJson:
         rows += more
     if bad and not skip_bad:
         more_bad = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        raise DataError(f"{path}: {bad[0]}{more_bad}, so nothing was imported.", hint="mend the file, or skip_bad=True")
+        raise DataError(
+            f"{path}: {bad[0]}{more_bad}, so nothing was imported.", hint="mend the file, or add --skip-bad"
+        )
     if not cells:
         raise nothing_in(path, "measurements of a model")
     facts = {key: value for key, value in document.items() if key != "measurements"}

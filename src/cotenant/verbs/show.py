@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.dvfs import Sweep
     from cotenant.analyse.summary import Summary
+    from cotenant.importing.search_json import SearchJson
     from cotenant.report.device_use import DeviceUse
 
 
@@ -56,3 +57,18 @@ def show_sweeps(runs: Sequence[Path]) -> "tuple[Sweep, ...]":
         return sweeps(clock_readings(con)) if swept(con) else ()
     finally:
         con.close()
+
+
+def show_search_results(file: Path, *, skip_bad: bool = False) -> "SearchJson":
+    """Times per stage from a result file of the original model-search study.
+
+    Args:
+        file: JSON with `measurements` by model and batch size.
+        skip_bad: Leave models and batch sizes out that can't be used, and count them.
+
+    Raises:
+        DataError: It is no such file, or has entries that can't be used.
+    """
+    from cotenant.importing import search_json
+
+    return search_json.read(file, skip_bad=skip_bad)
