@@ -16,6 +16,7 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     """Settings, tables, failed checks and sentences, on stdout."""
     from cotenant.analyse.sentences import closing_sentences
+    from cotenant.measure.profile.session import MARK
     from cotenant.report.device_use import device_tables
     from cotenant.report.dvfs import dvfs_parts
     from cotenant.report.heading import heading
@@ -26,9 +27,19 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
 
     manifests = [RunFolder.open(run).manifest for run in runs]
     used = device_tables(show_device(runs))
-    sentences = closing_sentences(summary, asked_interval(manifests))
+    sentences = [
+        *(_to_profile(run) for run, manifest in zip(runs, manifests, strict=True) if MARK in manifest),
+        *closing_sentences(summary, asked_interval(manifests)),
+    ]
     swept = dvfs_parts(show_sweeps(runs))
     show(heading(manifests, summary), *summary_tables(summary), *used, *swept, sentence_list(sentences))
+
+
+def _to_profile(run: Path) -> str:
+    import shlex
+
+    where = shlex.quote(str(run))
+    return f"{run} is a profile pass, which no times are taken from. Its kernels: cotenant profile {where}"
 
 
 def show_next(folder: Path) -> None:
