@@ -1,5 +1,6 @@
-"""What sensors read over a run: the same whether trials are read one by one or all at once, and device by device."""
+"""What is drawn of a run: the same whether trials are read one by one or all at once, and within bounded memory."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -69,3 +70,61 @@ def test_sensors_are_drawn_alike_in_any_portions_and_no_rate_is_between_two_devi
         ("temperature_c", "C", 6.875, 40.5),
         ("temperature_c", "C", 26.875, 42.5),
     ]
+
+
+def served(number: int, requests: int) -> TrialRecords:
+    """The trial with requests of one millisecond and more in later trials, in two stages of a quarter and the rest."""
+    seq = np.arange(requests)
+    started, took = seq * 2_000_000, np.full(requests, 1_000_000 * (number + 1))
+    tenant = np.zeros(requests, np.int64)
+    return replace(
+        trial(number),
+        samples={},
+        requests={
+            "tenant": tenant,
+            "seq": seq,
+            "intended_ns": started,
+            "started_ns": started,
+            "done_ns": started + took,
+            "in_window": np.ones(requests, bool),
+            "ok": np.ones(requests, bool),
+        },
+        stages={
+            "tenant": np.tile(tenant, 2),
+            "seq": np.tile(seq, 2),
+            "stage": np.repeat(["work", "load"], requests),
+            "start_ns": np.concatenate([started + took // 4, started]),
+            "duration_ns": np.concatenate([took - took // 4, took // 4]),
+        },
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 10**6])
+def test_stages_and_timelines_are_drawn_alike_in_any_portions(tmp_path, monkeypatch, rows):
+    run = RunFolder.create(tmp_path / "run", {})
+    for number in range(3):
+        run.commit(served(number, 40))
+    monkeypatch.setattr(reduced, "portions", partial(portions, most=rows))
+    files = views.find_files([run.path])
+    with views.open_views(files) as con:
+        found = reduced.Reduced(con, files)
+        stages, points = found.stages(), found.timelines()
+    assert [(one.stage, one.mean_ms, one.n) for one in stages] == [("load", 0.5, 120), ("work", 1.5, 120)]
+    assert [(one.block, one.median_ms, one.slowest_ms) for one in points] == [(0, 1, 1), (1, 2, 2), (2, 3, 3)]
+
+
+def test_the_memory_for_stages_does_not_grow_with_the_run(tmp_path, monkeypatch):
+    import duckdb
+
+    run = RunFolder.create(tmp_path / "run", {})
+    for number in range(6):
+        run.commit(served(number, 40_000))
+    monkeypatch.setattr(views, "MEMORY_LIMIT", "32MiB")
+    files = views.find_files([run.path])
+    with views.open_views(files) as con:
+        found = reduced.Reduced(con, files)
+        monkeypatch.setattr(reduced, "portions", partial(portions, most=10**9))
+        with pytest.raises(duckdb.OutOfMemoryException):
+            found.stages()
+        monkeypatch.setattr(reduced, "portions", partial(portions, most=120_000))
+        assert [one.n for one in found.stages()] == [240_000, 240_000]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cotenant.analyse.cells import Cell
-from cotenant.store.portions import of_trials, portions, rows_by_trial
+from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 from cotenant.store.views import Files
 
 if TYPE_CHECKING:
@@ -23,6 +23,32 @@ RATES = {"s": "s per s", "count": "per s", "J": "W"}
 """Sensors with these units count upwards; what they say over time is their rate, in this unit."""
 
 _SCALES = {"B": 2**30}
+_DRAWN = """
+SELECT cell, block, run, trial FROM numbered JOIN (SELECT run, trial, block FROM trials) USING (run, trial)
+WHERE drawn ORDER BY ALL
+"""
+_TIMELINES = """
+WITH timed AS (
+    SELECT cell, block, tenant, window_s, (done_ns - intended_ns) / 1e6 AS latency_ms,
+        floor((intended_ns - window_start_ns) / (window_s * 1e9) * $bins) AS bin
+    FROM ({source})
+        JOIN numbered USING (run, trial)
+        JOIN (SELECT run, trial, block, window_start_ns, window_s FROM trials) USING (run, trial)
+    WHERE in_window AND ok AND done_ns IS NOT NULL
+)
+SELECT cell, block, tenant, (greatest(0, least($bins - 1, bin)) + 0.5) * window_s / $bins AS t_s,
+    median(latency_ms), max(latency_ms)
+FROM timed GROUP BY ALL ORDER BY ALL
+"""
+_STAGES = """
+SELECT cell, tenant, any_value(coalesce("of", tenant)), stage, sum(start_ns - started_ns), sum(duration_ns), count(*)
+FROM ({stages})
+    JOIN (SELECT run, trial, tenant, seq, started_ns FROM ({requests}) WHERE in_window AND ok)
+        USING (run, trial, tenant, seq)
+    JOIN (SELECT run, trial, tenant, "of" FROM ({tenants})) USING (run, trial, tenant)
+    JOIN numbered USING (run, trial)
+GROUP BY cell, tenant, stage
+"""
 _BEGUN = "SELECT run, trial, began_s, start_ns FROM numbered JOIN trials USING (run, trial)"
 _SPANS = """
 SELECT run, min(t_s) AS first, greatest(max(t_s) - min(t_s), 1e-9) AS span
@@ -167,41 +193,41 @@ class Reduced:
         counted = self._con.execute("SELECT count(*) FROM tenants JOIN numbered USING (run, trial) WHERE drawn")
         series = (counted.fetchone() or (0,))[0]
         bins = int(np.clip(MOST_TIMELINE_POINTS // max(1, series), FEWEST_BINS, MOST_BINS))
-        rows = self._con.execute(
-            """
-            WITH timed AS (
-                SELECT cell, block, tenant, window_s, (done_ns - intended_ns) / 1e6 AS latency_ms,
-                    floor((intended_ns - window_start_ns) / (window_s * 1e9) * $bins) AS bin
-                FROM requests
-                    JOIN (SELECT * FROM numbered WHERE drawn) USING (run, trial)
-                    JOIN (SELECT run, trial, block, window_start_ns, window_s FROM trials) USING (run, trial)
-                WHERE in_window AND ok AND done_ns IS NOT NULL
-            )
-            SELECT cell, block, tenant, (greatest(0, least($bins - 1, bin)) + 0.5) * window_s / $bins AS t_s,
-                median(latency_ms), max(latency_ms)
-            FROM timed GROUP BY ALL ORDER BY ALL
-            """,
-            {"bins": bins},
-        ).fetchall()
-        return tuple(TimelinePoint(self._cells[cell], *point) for cell, *point in rows)
+        sizes = rows_by_trial(self._con, "requests")
+        groups: dict[tuple[int, int], list[TrialKey]] = {}
+        for cell, block, run, trial in self._con.execute(_DRAWN).fetchall():
+            if (run, trial) in sizes:
+                groups.setdefault((cell, block), []).append((run, trial))
+        points: list[TimelinePoint] = []
+        # Medians need all of a group at once; several groups only share a question.
+        for portion in portions(list(groups.values()), (sum(sizes[key] for key in keys) for keys in groups.values())):
+            source = of_trials(self._files, "requests", (key for keys in portion for key in keys))
+            rows = self._con.execute(_TIMELINES.format(source=source), {"bins": bins}).fetchall()
+            points += [TimelinePoint(self._cells[cell], *point) for cell, *point in rows]
+        return tuple(points)
 
     def stages(self) -> tuple[StageTime, ...]:
         """Mean time of every stage, in the order in which a request goes through them."""
+        requests, stages = (rows_by_trial(self._con, table) for table in ("requests", "stages"))
+        usable = ((trial.cell.run, trial.trial) for trial in self.trials if trial.verdict != "invalid")
+        keys = [key for key in usable if key in requests and key in stages]
+        self._con.execute(
+            """
+            CREATE OR REPLACE TEMP TABLE staged
+                (cell INTEGER, tenant VARCHAR, "of" VARCHAR, stage VARCHAR, began DOUBLE, took DOUBLE, n BIGINT)
+            """
+        )
+        for portion in portions(keys, (requests[key] + stages[key] for key in keys)):
+            parts = {table: of_trials(self._files, table, portion) for table in ("stages", "requests", "tenants")}
+            self._con.execute(f"INSERT INTO staged {_STAGES.format(**parts)}")
         rows = self._con.execute(
             """
-            SELECT cell, tenant, any_value(coalesce("of", tenant)), stage, avg(start_ns - started_ns) AS began,
-                avg(duration_ns) / 1e6, count(*)
-            FROM stages
-                JOIN (SELECT run, trial, tenant, seq, started_ns FROM requests WHERE in_window AND ok)
-                    USING (run, trial, tenant, seq)
-                JOIN (SELECT run, trial, tenant, "of" FROM tenants) USING (run, trial, tenant)
-                JOIN numbered USING (run, trial)
-                JOIN (SELECT run, trial FROM trials WHERE verdict <> 'invalid') USING (run, trial)
-            GROUP BY cell, tenant, stage ORDER BY cell, tenant, began
+            SELECT cell, tenant, any_value("of"), stage, sum(began) / sum(n) AS began, sum(took) / sum(n) / 1e6, sum(n)
+            FROM staged GROUP BY cell, tenant, stage ORDER BY cell, tenant, began
             """
         ).fetchall()
         return tuple(
-            StageTime(self._cells[cell], tenant, of, stage, mean_ms, n)
+            StageTime(self._cells[cell], tenant, of, stage, mean_ms, int(n))
             for cell, tenant, of, stage, _, mean_ms, n in rows
         )
 
