@@ -145,7 +145,7 @@ def test_a_budget_of_time_uses_fewer_items_and_says_so(siblings, tmp_path):
     [
         (["--models", "bert-base-mini"], "holds images, and none of the candidates reads images"),
         (["--models", "vit-b-16-mini", "--scorer", "guess"], "there is no scorer 'guess'"),
-        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no amount of memory"),
+        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no size of memory"),
         (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is no time"),
         (["--models", "vit-b-16-mini", "--device", "sim:a100-sxm4-40gb"], "a search runs on cpu or cuda:N"),
         (["--models", "sgemm"], "is no model of images or texts"),
