@@ -68,9 +68,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
-        Column(
-            "member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"
-        ),
+        Column("member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"),
         Column("threads", "INTEGER", "CPU threads per operator"),
         Column("params", "BIGINT", "parameters of the model"),
         Column("flops_per_request", "DOUBLE", "floating point operations, from a dry run of the model"),
