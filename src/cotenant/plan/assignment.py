@@ -91,7 +91,7 @@ def plan(
     chosen: dict[int, Numbers] = {}
     for number in sorted(range(len(units)), key=lambda one: _order(policy, units[one], objective)):
         unit = units[number]
-        gpus = policy.choose(unit.kind, unit.count, free)
+        gpus = np.sort(policy.choose(unit.kind, unit.count, free))
         free[gpus] = False
         chosen[number] = gpus
     placed = [(unit.kind, chosen[number]) for number, unit in enumerate(units)]
