@@ -57,10 +57,11 @@ class Candidate:
 
 
 _NAMES_ONLY = frozenset({
-    "_name_or_path", "architectures", "auto_map", "dtype", "finetuning_task", "id2label", "label2id", "license",
-    "model_type", "num_labels", "problem_type", "return_dict", "torch_dtype", "transformers_version", "use_cache",
+    "_name_or_path", "architectures", "auto_map", "classifier_dropout", "dtype", "finetuning_task",
+    "gradient_checkpointing", "id2label", "label2id", "license", "model_type", "num_labels", "problem_type",
+    "return_dict", "torch_dtype", "transformers_version", "use_cache",
 })  # fmt: skip
-"""Settings that name things: they change nothing in front of the head."""
+"""Settings that name things or matter in training alone: they change nothing that comes out in front of the head."""
 
 
 def resolve(names: Sequence[str], *, seed: int = 0) -> tuple[Candidate, ...]:
