@@ -60,7 +60,8 @@ def nvidia_sampling(found: dict[str, Any]) -> Iterable[str]:
     yield (
         f"Reading all {found['sensors']} sensors of four GPUs (V100, A100, H100, RTX 4090) of the compiled mock driver "
         f"at their natural rate, {found['values_per_s']:,.0f} values/s: {found['core_share']:.2%} of one core (median "
-        f"of {found['rounds']} rounds, worst {found['worst_share']:.2%}), in the runner, never in a tenant's process. "
+        f"of {found['rounds']} rounds, worst {found['worst_share']:.2%}), in the runner, never in a tenant's "
+        "process, while another process keeps a core busy. "
         "What the driver itself takes differs on real GPUs."
     )
 
