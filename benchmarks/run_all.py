@@ -243,7 +243,8 @@ def main(only: list[str]) -> None:
     """Measure, then write the page; with names, measure these and keep the other sections as they are."""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
     written = f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
-    head = ["# Performance", "", f"{written} Each section's ratios are from one run of its script; absolute times are this machine's."]
+    note = "Each section's ratios are from one run of its script; absolute times are this machine's."
+    head = ["# Performance", "", f"{written} {note}"]
     sections = {title: _kept(title) for title, _, _ in SECTIONS}
     failed = []
     for title, module, describe in SECTIONS:
