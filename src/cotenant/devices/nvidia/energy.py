@@ -28,11 +28,6 @@ class Energy:
     """Readings behind it."""
     refused: str | None = None
 
-    @property
-    def uncertainty_share(self) -> float | None:
-        """The same relative to the energy."""
-        return self.uncertainty_j / self.joules if self.joules else None
-
 
 def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
     """From the driver's energy counter: exact but for its gain and one update at either edge."""

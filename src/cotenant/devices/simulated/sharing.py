@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from cotenant.devices.protocol import Ground, HostPlan, SeatReport, SharingMode
+from cotenant.devices.shares import percent_of_sms
 from cotenant.devices.simulated.catalogue import GpuSpec
 from cotenant.devices.simulated.catalogue.spec import MigProfile
 from cotenant.devices.simulated.turns import Slicing
@@ -134,21 +135,9 @@ def _whole(gpu: GpuSpec) -> Part:
     return Part(sms=gpu.sms, sm_domain=0, domain_sms=gpu.sms, memory_bytes=gpu.memory_bytes)
 
 
-def _percent(share: float | str, mode: str) -> float:
-    try:
-        value = float(share)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value <= 100:
-        raise SharingUnavailable(
-            f"{share!r} is no share for `{mode}`", hint=f"shares are percentages of the SMs, e.g. `{mode}: [60, 40]`"
-        )
-    return value
-
-
 def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
     """MPS: all SMs are common ground, a share caps how many of them a tenant may use at once."""
-    percents = [_percent(share, "mps") for share in shares] or [100.0] * count
+    percents = [percent_of_sms(share, "mps") for share in shares] or [100.0] * count
     return tuple(
         Part(
             sms=max(1, int(gpu.sms * percent / 100)),
@@ -163,7 +152,7 @@ def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Pa
 
 def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
     group = GREEN_SMS[gpu.architecture]
-    percents = [_percent(share, "green") for share in shares] or [100 / count] * count
+    percents = [percent_of_sms(share, "green") for share in shares] or [100 / count] * count
     sizes = [int(gpu.sms * percent / 100) // group * group for percent in percents]
     if min(sizes) < group:
         raise SharingUnavailable(

@@ -8,6 +8,7 @@ from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport
+from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
@@ -182,21 +183,10 @@ def shares_of(sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[float | str,
 
 def percentages(sharing: Sharing, tenants: Sequence[Tenant], *, disjoint: bool) -> tuple[float, ...]:
     """Shares as percentages of the SMs; empty: none were given. Raises SharingUnavailable."""
-    found = []
-    for share in shares_of(sharing, tenants):
-        try:
-            value = float(share)
-        except ValueError:
-            value = float("nan")
-        if not 0 < value <= 100:
-            raise SharingUnavailable(
-                f"{share!r} is no share for `{sharing.mode}`",
-                hint=f"shares are percentages of the SMs, e.g. `{sharing.mode}: [60, 40]`",
-            )
-        found.append(value)
+    found = tuple(percent_of_sms(share, sharing.mode) for share in shares_of(sharing, tenants))
     if disjoint and sum(found) > 100 + 1e-9:
         raise SharingUnavailable(
             f"the shares of `{sharing}` add up to {sum(found):g} %, and its parts don't overlap",
             hint="let them add up to at most 100",
         )
-    return tuple(found)
+    return found

@@ -1,0 +1,16 @@
+"""Parts of a GPU as studies write them: percentages of its SMs, on a real one as on a simulated one."""
+
+from cotenant.errors import SharingUnavailable
+
+
+def percent_of_sms(share: float | str, mode: str) -> float:
+    """A share as a percentage above 0. Raises SharingUnavailable."""
+    try:
+        value = float(share)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value <= 100:
+        raise SharingUnavailable(
+            f"{share!r} is no share for `{mode}`", hint=f"shares are percentages of the SMs, e.g. `{mode}: [60, 40]`"
+        )
+    return value
