@@ -51,6 +51,7 @@ class BatchAnswer:
             "estimated": verified is None,
             "predicted": {
                 "batch": predicted.batch,
+                "needed_bytes": predicted.bytes_at(predicted.batch),
                 "limit": predicted.limit,
                 "weight_bytes": predicted.growth.weight_bytes,
                 "fixed_bytes": predicted.growth.fixed_bytes,
