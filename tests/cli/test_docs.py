@@ -50,14 +50,14 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_page_can_be_reached_from_the_index():
-    seen, todo = set(), [ROOT / "docs/index.md"]
-    while todo:
-        page = todo.pop()
+    seen, ahead = set(), [ROOT / "docs/index.md"]
+    while ahead:
+        page = ahead.pop()
         if page in seen or page.suffix != ".md" or not page.exists():
             continue
         seen.add(page)
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        todo += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text) if "://" not in link]
+        ahead += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text) if "://" not in link]
     missing = [str(page.relative_to(ROOT)) for page in PAGES if "docs" in page.parts and page not in seen]
     assert missing == [], "link them in docs/index.md"
 
