@@ -182,6 +182,7 @@ def test_a_gpu_that_is_lost_half_way_is_said_once_for_each_probe(mock_nvml):
 
 
 def test_a_whole_gpu_in_mig_mode_still_has_power_and_clocks(mock_nvml):
+    assert "any_kernel_share" in infos(nvml.find(1), measure_period=False)
     mock_nvml.change(1, mig=1)
     found = infos(nvml.find(1), measure_period=False)
     assert {"power_w", "energy_j", "sm_clock_mhz", "temperature_c"} <= set(found)
