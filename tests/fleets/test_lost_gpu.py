@@ -69,7 +69,8 @@ def test_variability_locks_clocks_puts_them_back_and_goes_on_without_a_gpu_that_
     power = dict(
         asked(
             "select samples.device, avg(value) from samples join trials using (run, trial) where sensor = 'power_w' "
-            "and settings like '%1200%' and block = 0 and t_ns between window_start_ns and window_start_ns + window_s * 1e9 group by all"
+            "and settings like '%1200%' and block = 0 "
+            "and t_ns between window_start_ns and window_start_ns + window_s * 1e9 group by all"
         )
     )
     assert sorted(power, key=lambda key: power[key]) == uuids  # locked: the worse the die, the more it draws
