@@ -6,7 +6,7 @@ import types
 import pytest
 
 from cotenant.devices import find_device, list_devices
-from cotenant.devices.nvidia import accelerator, nvml, torch_side
+from cotenant.devices.nvidia import accelerator, green_contexts, nvml, torch_side
 from cotenant.devices.nvidia.seat import GpuSeat
 from cotenant.devices.nvidia.torch_build import TorchBuild, torch_build
 from cotenant.errors import DeviceError, SharingUnavailable
@@ -145,6 +145,12 @@ class FakeStream:
         pass
 
 
+class FakeExternalStream(FakeStream):
+    def __init__(self, address, device):
+        super().__init__(device)
+        self.address, self.device = address, device
+
+
 class FakeEvent:
     now = 0.0
 
@@ -195,12 +201,25 @@ class TestTorchSide:
 
     def test_device_time_is_between_events_on_the_tenants_stream(self, xpu):
         side = torch_side.OnAccelerator("xpu", 0)
-        with side.entered(stream=True, priority=2, green_sms=None):
+        with side.entered(stream=True, priority=2, green=None):
             begin, end = side.mark(), side.mark()
             side.synchronise()
         assert side.elapsed_ns(begin, end) == 1_500_000
         assert xpu.streams[0].priority == -2  # torch counts downwards
         assert xpu.streams[-1].priority == 0  # and afterwards the thread is where it was
+
+    def test_a_green_context_is_the_stream_of_its_part_and_tells_the_sms_that_the_driver_gave(self, monkeypatch):
+        fake = FakeTorch("cuda")
+        fake.get_device_module("cuda").ExternalStream = FakeExternalStream
+        monkeypatch.setitem(sys.modules, "torch", fake)
+        made = (green_contexts.Part(stream=0x1000, sms=64), green_contexts.Part(stream=0x2000, sms=48))
+        monkeypatch.setattr(green_contexts, "parts", lambda index, sms: {(0, (64, 42)): made}[index, sms])
+        side = torch_side.OnAccelerator("cuda", 0)
+        assert side.facts()["green_sms"] is None
+        with side.entered(stream=False, priority=0, green=torch_side.Green((64, 42), 1)):
+            side.mark()
+            assert side.facts()["green_sms"] == 48
+        assert (fake.streams[0].address, fake.streams[0].device) == (0x2000, "cuda:0")
 
     def test_memory_and_facts_work_without_what_only_cuda_has(self, xpu):
         side = torch_side.OnAccelerator("xpu", 0)
@@ -229,11 +248,9 @@ class TestTorchBuild:
         assert (build.kind is None) == (build.built_for == "CPUs only")
 
     def test_what_a_build_is_for_is_read_from_its_files(self, tmp_path):
-        (tmp_path / "cuda").mkdir()
-        (tmp_path / "cuda" / "green_contexts.py").touch()
         text = "__version__ = '2.13.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n"
         (tmp_path / "version.py").write_text(text)
-        assert torch_build(tmp_path) == TorchBuild("2.13.0+cu128", cuda="12.8", green=True)
+        assert torch_build(tmp_path) == TorchBuild("2.13.0+cu128", cuda="12.8")
         (tmp_path / "version.py").write_text("__version__ = '2.13.0+rocm6.4'\ncuda = None\nhip = '6.4'\n")
         assert torch_build(tmp_path).built_for == "ROCm 6.4"
         assert torch_build(tmp_path).kind == "cuda"

@@ -1,6 +1,7 @@
 """Every way to share a GPU: refused with a reason, laid out as asked, proven afterwards, and put back."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
+from cotenant.devices.nvidia.torch_build import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy import Sharing
@@ -31,10 +33,11 @@ def reports(arrangement, pids=None, **changes):
         for seat in host.seats:
             name = arrangement.tenants[seat.tenant]
             expected = arrangement.expected()[seat.tenant]
+            options = seat.options
             observed = {
                 "uuid": expected.uuid,
                 "sms": expected.sms[0] if expected.sms else None,
-                "green_sms": seat.options.get("green_sms"),
+                "green_sms": options["green_sms"][options["green_part"]] if "green_sms" in options else None,
                 "environment": dict(host.env),
                 **changes.get(name, {}),
             }
@@ -231,10 +234,31 @@ class TestGreen:
         monkeypatch.setattr(green, "missing", lambda place: None)
         arrangement = find_device(A100).arrange(share("green", 60.0, 40.0), tenants("a", "b"))
         [host] = arrangement.hosts
-        assert [seat.options["green_sms"] for seat in host.seats] == [64, 42]
+        assert [seat.options["green_sms"] for seat in host.seats] == [[64, 42], [64, 42]]  # one split for all
+        assert [seat.options["green_part"] for seat in host.seats] == [0, 1]
         assert arrangement.verify(reports(arrangement)) == ()
-        said = arrangement.verify(reports(arrangement, b={"green_sms": None}))
-        assert said == ("b is in no green context of 42 SMs",)
+        assert arrangement.verify(reports(arrangement, b={"green_sms": 44})) == ()  # the driver rounds up
+        said = arrangement.verify(reports(arrangement, a={"green_sms": 108}, b={"green_sms": None}))
+        assert said == (
+            "a is in a green context of 108 SMs, and was to have 64",
+            "b is in no green context of 42 SMs",
+        )
+
+    @pytest.mark.parametrize(
+        ("cuda", "missing"),
+        [
+            (None, "a torch for CUDA; this is 2.13.0"),
+            ("12.4", "pip install cuda-bindings"),
+            ("12.8", "they need driver 550, and this is 535.104"),
+        ],
+    )
+    def test_what_is_missing_is_named(self, gpus, tenants, monkeypatch, cuda, missing):
+        gpus.set_system(driver="535.104")
+        monkeypatch.delenv("COTENANT_TORCH_DEVICE")
+        monkeypatch.setattr(green, "torch_build", lambda: TorchBuild("2.13.0", cuda=cuda))
+        monkeypatch.setattr(green, "bindings_here", lambda: cuda == "12.8")
+        with pytest.raises(SharingUnavailable, match=re.escape(missing)):
+            find_device("cuda:1").arrange(share("green"), tenants("a", "b"))
 
     @pytest.mark.parametrize(("shares", "sentence"), [((60.0, 50.0), "add up to 110 %"), ((97.0, 3.0), "at least 4")])
     def test_parts_that_do_not_fit_are_refused(self, gpus, tenants, monkeypatch, shares, sentence):

@@ -53,6 +53,7 @@ LADDERS: Mapping[str, tuple[Rung, ...]] = {
     ),
     "PCIe traffic": (
         Rung("NVML GPM", "rate between two readings"),
+        Rung("DCGM", "rate over its period, needs its host engine"),
         Rung("NVML PCIe throughput", "20 ms out of every reading period"),
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
-from cotenant.devices.nvidia.torch_side import TorchSide, open_side
+from cotenant.devices.nvidia.torch_side import Green, TorchSide, open_side
 from cotenant.workloads.protocol import Dtype
 
 _RECORDED = ("CUDA_", "HIP_", "ROCR_", "ZE_", "PYTORCH_")
@@ -24,8 +24,10 @@ class SeatOptions(TypedDict, total=False):
     """A stream of its own; else the default stream."""
     priority: int
     """Of that stream: higher goes first."""
-    green_sms: int
-    """SMs of a green context."""
+    green_sms: list[int]
+    """SMs of the green contexts of all tenants in this process."""
+    green_part: int
+    """Which of them is this tenant's."""
     threads: int
     flush_l2: bool
     """Before each request."""
@@ -49,10 +51,11 @@ class GpuSeat:
         set_num_threads = getattr(sys.modules.get("torch"), "set_num_threads", None)
         if set_num_threads:  # on the CPU's seam a tenant without torch need not load it: its environment says the same
             set_num_threads(self._options["threads"])
+        sms = self._options.get("green_sms")
         place = self._side.entered(
             stream=self._options.get("stream", False),
             priority=self._options.get("priority", 0),
-            green_sms=self._options.get("green_sms"),
+            green=None if sms is None else Green(tuple(sms), self._options["green_part"]),
         )
         with place:
             yield

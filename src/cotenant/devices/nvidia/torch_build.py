@@ -16,8 +16,6 @@ class TorchBuild:
     """The CUDA it was built with."""
     hip: str | None = None
     xpu: str | None = None
-    green: bool = False
-    """Whether it knows green contexts."""
 
     @property
     def kind(self) -> str | None:
@@ -54,5 +52,4 @@ def torch_build(folder: Path | None = None) -> TorchBuild | None:
         cuda=found.get("cuda"),
         hip=found.get("hip"),
         xpu=found.get("xpu"),
-        green=bool(found.get("cuda")) and (folder / "cuda" / "green_contexts.py").is_file(),
     )

@@ -14,9 +14,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
+from cotenant.devices.nvidia import green_contexts
 from cotenant.errors import DeviceError
 
 SEAM = "COTENANT_TORCH_DEVICE"
@@ -34,6 +36,16 @@ def on_cpu() -> bool:
     return wanted == "cpu"
 
 
+@dataclass(frozen=True, slots=True)
+class Green:
+    """One of the green contexts of this process."""
+
+    sms: tuple[int, ...]
+    """SMs of each."""
+    mine: int
+    """Which of them."""
+
+
 class TorchSide(Protocol):
     """What a seat needs of torch."""
 
@@ -41,7 +53,7 @@ class TorchSide(Protocol):
     clock: str
     """What device time is read from."""
 
-    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Any:
+    def entered(self, *, stream: bool, priority: int, green: Green | None) -> Any:
         """A context: the calling thread's work goes to a stream of its own, or into a green context."""
         ...
 
@@ -99,16 +111,15 @@ class OnAccelerator:
         self._scratch: Any = None
 
     @contextmanager
-    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Iterator[None]:
-        """Streams and green contexts belong to the calling thread."""
+    def entered(self, *, stream: bool, priority: int, green: Green | None) -> Iterator[None]:
+        """The calling thread's current stream decides where it computes."""
         accelerator = self._torch.accelerator
         accelerator.set_device_index(self._index)  # a new thread begins on device 0
         before = accelerator.current_stream(self._index)
-        green = self._green(green_sms) if green_sms else None
         if green is not None:
-            green.set_context()
-            self._green_sms = green_sms
-            self._stream = green.Stream() if hasattr(green, "Stream") else accelerator.current_stream(self._index)
+            part = green_contexts.parts(self._index, green.sms)[green.mine]
+            self._green_sms = part.sms
+            self._stream = self._module.ExternalStream(part.stream, device=self.torch_device)
         elif stream:
             self._stream = self._torch.Stream(device=self.torch_device, priority=-priority)
         else:
@@ -119,13 +130,6 @@ class OnAccelerator:
         finally:
             self._stream.synchronize()
             accelerator.set_stream(before)
-            if green is not None:
-                green.pop_context()
-
-    def _green(self, sms: int) -> Any:
-        from torch.cuda import green_contexts
-
-        return green_contexts.GreenContext.create(num_sms=sms, device_id=self._index)
 
     def mark(self) -> Any:
         """An event on the stream."""
@@ -183,9 +187,9 @@ class OnCpu:
         self._scratch: Any = None
 
     @contextmanager
-    def entered(self, *, stream: bool, priority: int, green_sms: int | None) -> Iterator[None]:
+    def entered(self, *, stream: bool, priority: int, green: Green | None) -> Iterator[None]:
         """A CPU has no streams."""
-        del stream, priority, green_sms
+        del stream, priority, green
         yield
 
     def mark(self) -> int:

@@ -1,14 +1,16 @@
-"""`green`: one process, and green contexts that give each tenant a number of SMs; DRAM and L2 are shared."""
+"""`green`: one process, and a green context with SMs of its own for each tenant; DRAM and L2 are shared."""
 
 from collections.abc import Mapping, Sequence
 
+from cotenant.devices.nvidia.green_contexts import bindings_here
+from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, percentages, whole
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy import Sharing, Tenant
 
-MEANING = "one process; each tenant in a green context with a number of SMs, DRAM and L2 shared"
+MEANING = "one process; each tenant in a green context with SMs of its own, DRAM and L2 shared"
 GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}
 """By compute capability: the fewest SMs of a part, and the steps beyond (CUDA driver API); newer: 8 and 8."""
 FIRST_DRIVER = 550
@@ -18,9 +20,11 @@ def missing(place: Place) -> str | None:
     """What it takes and isn't here."""
     build = torch_build()
     if place.torch_on_cpu:
-        return "torch on the GPU: its green contexts don't exist on the CPU"
-    if build is None or not build.green:
-        return f"a torch with green contexts (2.10 or newer, for CUDA); this is {build.version if build else 'none'}"
+        return "torch on the GPU: a CPU has no green contexts"
+    if build is None or build.cuda is None:
+        return f"a torch for CUDA; this is {build.version if build else 'none'}"
+    if not bindings_here():
+        return "the driver's bindings for Python (pip install cuda-bindings)"
     if place.gpu.compute_capability < (6, 0):
         return f"green contexts: {place.gpu.label} is too old"
     if int(place.gpu.driver.partition(".")[0] or 0) < FIRST_DRIVER:
@@ -29,7 +33,7 @@ def missing(place: Place) -> str | None:
 
 
 def available(place: Place) -> SharingMode:
-    """Whether torch and driver have them."""
+    """Whether driver and bindings have them."""
     lacking = missing(place)
     return SharingMode(
         "green", MEANING, available=lacking is None, missing=lacking, instead=None if lacking is None else "streams"
@@ -41,7 +45,7 @@ def sms_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[i
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
         raise SharingUnavailable(f"the driver does not say how many SMs {place.gpu.label} has", hint="use `streams`")
-    least, step = GRAIN.get(place.gpu.compute_capability[0], (8, 8))
+    least, step = _grain(place)
     parts = tuple(int(place.sms * share / 100 + 1e-9) // step * step for share in shares)
     if min(parts) < least:
         raise SharingUnavailable(
@@ -54,20 +58,32 @@ def sms_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[i
 def arrange(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Everybody in one process, each in its context."""
     parts = sms_of(place, sharing, tenants)
-    hosts = (host(place, [(i, tenant, {"green_sms": parts[i]}) for i, tenant in enumerate(tenants)]),)
+    seats: list[SeatOptions] = [{"green_sms": list(parts), "green_part": number} for number in range(len(parts))]
+    hosts = (host(place, [(number, tenant, seats[number]) for number, tenant in enumerate(tenants)]),)
     names = tuple(tenant.name for tenant in tenants)
     return GpuArrangement(
         mode="green",
         tenants=names,
         plan=lambda: hosts,
         expected=lambda: (whole(place),) * len(tenants),  # the process sees the whole GPU, its threads don't use it
-        proof=lambda reports: _without_context(dict(zip(names, parts, strict=True)), reports),
+        proof=lambda reports: _elsewhere(place, dict(zip(names, parts, strict=True)), reports),
     )
 
 
-def _without_context(parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
-    return [
-        f"{name} is in no green context of {sms} SMs"
-        for name, sms in parts.items()
-        if name in reports and reports[name].observed.get("green_sms") != sms
-    ]
+def _elsewhere(place: Place, parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
+    """Tenants without a context, or with one that the driver says is of another size; parts of one split never overlap.
+
+    The driver may round up by a step; a larger part than that is not what was asked for.
+    """
+    sentences = []
+    for name, wanted in parts.items():
+        got = reports[name].observed.get("green_sms") if name in reports else wanted
+        if got is None:
+            sentences.append(f"{name} is in no green context of {wanted} SMs")
+        elif not wanted <= got <= wanted + _grain(place)[1]:
+            sentences.append(f"{name} is in a green context of {got} SMs, and was to have {wanted}")
+    return sentences
+
+
+def _grain(place: Place) -> tuple[int, int]:
+    return GRAIN.get(place.gpu.compute_capability[0], (8, 8))
