@@ -23,6 +23,10 @@ MEMORY_LIMIT = "256MiB"
 ROWS_AT_ONCE = 400_000
 DEFAULT = Path("runs/.database")
 _USABLE = "time_ms > 0 AND isfinite(time_ms)"
+_ONE_WORK = (
+    f"{_USABLE} AND work = $work AND conditions = $conditions AND simulated = $simulated "
+    "AND model IS NOT DISTINCT FROM $model"
+)
 
 
 class Work(NamedTuple):
@@ -35,11 +39,16 @@ class Work(NamedTuple):
     gpus: int
     first_s: float | None
     last_s: float | None
+    model: str | None = None
+    """The kind of GPU that it ran on; None: unknown."""
+    models: int = 1
+    """Kinds of GPU that the same was done on."""
 
     @property
     def name(self) -> str:
-        """What it is called in tables and sentences."""
-        return f"{self.work} ({self.conditions})" if self.conditions else self.work
+        """What it is called in tables and sentences; with the kind of GPU where there are several."""
+        on = f" on {self.model or 'unknown GPUs'}" if self.models > 1 else ""
+        return f"{self.work}{on} ({self.conditions})" if self.conditions else f"{self.work}{on}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -62,6 +71,7 @@ class AtSetting(NamedTuple):
     """One GPU under one setting of its controls."""
 
     work: str
+    model: str | None
     gpu: str
     simulated: bool
     settings: str
@@ -112,8 +122,10 @@ class Database:
         """Every kind of work, the most measured first."""
         rows = self._con.execute(
             f"""
-            SELECT work, conditions, simulated, count(*), count(DISTINCT gpu), min(at_s), max(at_s) FROM measurements
-            WHERE {_USABLE} GROUP BY ALL ORDER BY count(*) DESC, work, conditions
+            SELECT work, conditions, simulated, count(*), count(DISTINCT gpu), min(at_s), max(at_s), model,
+                count(*) OVER (PARTITION BY work, conditions, simulated)
+            FROM measurements WHERE {_USABLE} GROUP BY work, conditions, simulated, model
+            ORDER BY count(*) DESC, work, conditions, model
             """  # noqa: S608 - constants
         ).fetchall()
         return [Work(*row) for row in rows]
@@ -146,6 +158,8 @@ class Database:
         names = [str(gpu) for (gpu,) in rows]
         if part in names:
             return part
+        if len(ending := [name for name in names if name.endswith(f" {part}")]) == 1:  # `cpu:1`, beside `cpu:10`
+            return ending[0]
         if len(names) == 1:
             return names[0]
         if not names:
@@ -154,8 +168,8 @@ class Database:
 
     def readings(self, work: Work) -> Readings:
         """All measurements of one kind of work, in columns; GPU by GPU, so that memory holds them once."""
-        con, chosen = self._con, f"{_USABLE} AND work = $work AND conditions = $conditions AND simulated = $simulated"
-        given = {"work": work.work, "conditions": work.conditions, "simulated": work.simulated}
+        con, chosen = self._con, _ONE_WORK
+        given = {name: getattr(work, name) for name in ("work", "conditions", "simulated", "model")}
         con.execute(
             f"CREATE OR REPLACE TEMP TABLE gpus AS SELECT gpu, count(*) AS n, mode(reason) AS reason, "  # noqa: S608
             f"(row_number() OVER (ORDER BY gpu) - 1)::INTEGER AS code FROM measurements WHERE {chosen} GROUP BY gpu",
@@ -208,10 +222,10 @@ class Database:
         """Medians of every GPU under every setting of its controls, alone on it."""
         rows = self._con.execute(
             f"""
-            SELECT work, gpu, simulated, settings, median(clock_mhz), median(time_ms), median(power_w), count(*)
+            SELECT work, model, gpu, simulated, settings, median(clock_mhz), median(time_ms), median(power_w), count(*)
             FROM measurements
             WHERE {_USABLE} AND clock_mhz IS NOT NULL AND length(settings) > 2 AND NOT contains(conditions, 'beside ')
-            GROUP BY work, gpu, simulated, settings ORDER BY ALL
+            GROUP BY work, model, gpu, simulated, settings ORDER BY ALL
             """  # noqa: S608 - constants
         ).fetchall()
         return [AtSetting(*row) for row in rows]
@@ -263,4 +277,6 @@ def _view(home: Path, table: str, sources: dict[str, index.Source]) -> str:
         nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in TABLES[table])
         return f"SELECT {nulls} WHERE false"
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
-    return f"SELECT * FROM read_parquet([{listed}])"  # noqa: S608 - quoted
+    found = f"SELECT * FROM read_parquet([{listed}], union_by_name=true)"  # noqa: S608 - quoted
+    # A database that was begun before a column was thought of has none.
+    return f"SELECT NULL::VARCHAR AS model WHERE false UNION ALL BY NAME {found}" if table == "measurements" else found

@@ -1,9 +1,10 @@
-"""A run of any study, as rows of the database: one for each tenant of each trial."""
+"""A run of any study, as rows of the database: one for each kind of work on each member in each trial."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant.database.rows import LASTING
 from cotenant.database.schema import TABLES
 from cotenant.database.staging import Staged, Staging
 from cotenant.store import parquet, views
@@ -32,7 +33,7 @@ WITH counted AS (
     SELECT run, trial, tenant, count(*) AS n, avg(done_ns - started_ns) / 1e6 AS time_ms
     FROM requests WHERE in_window AND coalesce(ok, false) AND done_ns IS NOT NULL GROUP BY ALL
 ), held AS (
-    SELECT *, coalesce(member, {device}) AS gpu, coalesce(member, trials.device) AS device_
+    SELECT *, {gpu} AS gpu, coalesce(member, trials.device) AS device_
     FROM tenants JOIN trials USING (run, trial) WHERE {calm}
 ), placed AS (
     SELECT *, count(*) OVER (PARTITION BY run, trial, gpu) AS together
@@ -67,24 +68,32 @@ WITH counted AS (
         GROUP BY run, trial, samples.device, bits.reason
     ) WHERE lasted > 0.05 * window_s GROUP BY ALL
 )
-SELECT gpu, epoch(try_cast(started_utc AS TIMESTAMPTZ)) AS at_s,
-    concat_ws(', ', workload, 'batch ' || batch, seq || ' tokens', dtype) AS work,
-    concat_ws('; ',
-        nullif(replace(replace(trim(coalesce(settings, ''), '{{}}'), '"', ''), ': ', ' '), ''),
-        'beside ' || (
-            SELECT string_agg(other."of", ', ' ORDER BY other."of") FROM held AS other
-            WHERE other.run = placed.run AND other.trial = placed.trial AND other.gpu = placed.gpu
-                AND other.tenant <> placed.tenant),
-        CASE WHEN at_once > 1 THEN at_once || ' at once' END) AS conditions,
-    settings, time_ms, n AS requests, clock_mhz, temperature_c, power_w, power_limit_w,
-    CASE WHEN together = 1 THEN joules / n END AS energy_j, reason, NULL AS cabinet, {node} AS node,
-    {run} || ' trial ' || placed.trial AS job, coalesce(simulated, false) AS simulated, verdict, placed.trial,
-    {source} AS source
-FROM placed JOIN counted USING (run, trial, tenant) LEFT JOIN sensed USING (run, trial, device_)
-    LEFT JOIN throttled USING (run, trial, device_)
+SELECT gpu, any_value(model) AS model, any_value(at_s) AS at_s, work, conditions, any_value(settings) AS settings,
+    avg(time_ms) AS time_ms, sum(n) AS requests, any_value(clock_mhz) AS clock_mhz,
+    any_value(temperature_c) AS temperature_c, any_value(power_w) AS power_w, any_value(power_limit_w) AS power_limit_w,
+    CASE WHEN any_value(together) = count(*) THEN any_value(joules) / sum(n) END AS energy_j,
+    any_value(reason) AS reason, NULL AS cabinet, {node} AS node, {run} || ' trial ' || trial AS job,
+    any_value(simulated) AS simulated, any_value(verdict) AS verdict, trial, {source} AS source
+FROM (
+    SELECT gpu, {model} AS model, epoch(try_cast(started_utc AS TIMESTAMPTZ)) AS at_s, trial, n, time_ms, together,
+        concat_ws(', ', workload, {details}, 'batch ' || batch, seq || ' tokens', dtype) AS work,
+        concat_ws('; ',
+            nullif(replace(replace(trim(coalesce(settings, ''), '{{}}'), '"', ''), ': ', ' '), ''),
+            'beside ' || (
+                SELECT string_agg(other."of", ', ' ORDER BY other."of") FROM held AS other
+                WHERE other.run = placed.run AND other.trial = placed.trial AND other.gpu = placed.gpu
+                    AND other.tenant <> placed.tenant),
+            CASE WHEN at_once > 1 THEN at_once || ' at once' END) AS conditions,
+        settings, clock_mhz, temperature_c, power_w, power_limit_w, joules, reason,
+        coalesce(simulated, false) AS simulated, verdict
+    FROM placed JOIN counted USING (run, trial, tenant) LEFT JOIN sensed USING (run, trial, device_)
+        LEFT JOIN throttled USING (run, trial, device_)
+)
+GROUP BY gpu, trial, work, conditions
 """
+"""Copies of one tenant on one member at the same time are one measurement: they are no evidence beyond each other."""
 _READINGS = """
-SELECT CASE WHEN samples.device = trials.device THEN {device} ELSE samples.device END AS gpu, sensor,
+SELECT {read} AS gpu, sensor,
     epoch(try_cast(started_utc AS TIMESTAMPTZ)) + (t_ns - start_ns) / 1e9 AS t_s, value, unit, source AS origin,
     {source} AS source
 FROM samples JOIN trials USING (run, trial)
@@ -105,7 +114,10 @@ def stage(run: Path, staging: Staging) -> Staged:
     con = views.open_views(files)
     machine = _machine(folder.manifest)
     given = {
-        "device": parquet.text(_device(folder.manifest)),
+        "gpu": _lasting("member", "member IS NULL", folder.manifest),
+        "read": _lasting("samples.device", "samples.device = trials.device", folder.manifest),
+        "model": _model(folder.manifest),
+        "details": _details(folder.manifest),
         "node": parquet.text(machine) if machine else "NULL",
         "source": parquet.text(staging.source),
         "run": parquet.text(folder.run),
@@ -133,15 +145,69 @@ def _typed(table: str, query: str, order: str) -> str:
     return f"SELECT {columns} FROM ({query}) ORDER BY {order}"  # noqa: S608 - our own names and quoted values
 
 
-def _device(manifest: Mapping[str, Any]) -> str:
-    """What stands for a device that is no group: its UUID, or the machine and its name; a simulation has no machine."""
+def _lasting(name: str, whole: str, manifest: Mapping[str, Any]) -> str:
+    """SQL of a lasting identity: a UUID is one, a simulation has no machine, `cpu:0` is another core on every machine.
+
+    ``name`` is SQL of what the run calls it, ``whole`` is true where that is the run's device and no member of it.
+    """
+    machine = _machine(manifest)
+    if manifest.get("simulated") or not machine:
+        member = name
+    else:
+        uuid = " OR ".join(f"{name} LIKE '{start}%'" for start in LASTING)
+        member = f"CASE WHEN {uuid} THEN {name} ELSE {parquet.text(f'{machine} ')} || {name} END"
     described = manifest.get("device_description")
     found = described.get("uuid") if isinstance(described, Mapping) else None
-    if isinstance(found, str) and found:
-        return found
-    name = str(manifest.get("device") or "unknown device")
-    machine = _machine(manifest)
-    return name if manifest.get("simulated") or not machine else f"{machine} {name}"
+    device = found if isinstance(found, str) and found else str(manifest.get("device") or "unknown device")
+    if device != found and not manifest.get("simulated") and machine:
+        device = f"{machine} {device}"
+    return f"CASE WHEN {whole} THEN {parquet.text(device)} ELSE {member} END"
+
+
+def _model(manifest: Mapping[str, Any]) -> str:
+    """SQL of what kind of device each one is, over `device_`."""
+    described = manifest.get("device_description")
+    if not isinstance(described, Mapping):
+        return "NULL"
+    members = [one for one in described.get("members") or () if isinstance(one, Mapping)]
+    of_member = {str(one.get("identity")): _kind({**described, **one}) for one in members}
+    if len(set(of_member.values())) <= 1:
+        known = next(iter(of_member.values()), _kind(described))
+        return "NULL" if known is None else parquet.text(known)
+    cases = (f"WHEN {parquet.text(name)} THEN {parquet.text(kind)}" for name, kind in of_member.items() if kind)
+    return f"CASE device_ {' '.join(cases)} END"
+
+
+def _details(manifest: Mapping[str, Any]) -> str:
+    """SQL of what else makes a tenant's work what it is, over `of`: a product of 8,192 is not one of 16,896."""
+    import yaml
+
+    try:
+        study = yaml.safe_load(str(manifest.get("study") or ""))
+        tenants = {str(name): dict(entry) for name, entry in study["tenants"].items()}
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError, KeyError):
+        return "NULL"
+    told = {name: ", ".join(_told(entry)) for name, entry in tenants.items()}
+    cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in told.items() if said]
+    return f"""CASE "of" {" ".join(cases)} END""" if cases else "NULL"
+
+
+def _told(tenant: Mapping[str, Any]) -> Iterator[str]:
+    """`train`, `last 50%`, `size 8192`."""
+    if tenant.get("train"):
+        yield "train"
+    if tenant.get("layers", "full") != "full":
+        yield str(tenant["layers"])
+    if tenant.get("mode"):
+        yield str(tenant["mode"])
+    if tenant.get("tokens"):
+        yield f"makes {tenant['tokens']}"
+    for key, value in (tenant.get("params") or {}).items():
+        yield f"{key} {value}"
+
+
+def _kind(described: Mapping[str, Any]) -> str | None:
+    return next((str(described[key]) for key in ("model", "title", "name") if described.get(key)), None)
 
 
 def _machine(manifest: Mapping[str, Any]) -> str:

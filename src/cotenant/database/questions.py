@@ -206,12 +206,12 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
 
 def clock_curves(database: Database) -> list[ClockCurve]:
     """Time and power over the clock, for work that was measured under at least three settings."""
-    groups: dict[tuple[str, bool], list[AtSetting]] = {}
+    groups: dict[tuple[str, bool, str | None], list[AtSetting]] = {}
     for point in database.at_settings():
-        groups.setdefault((point.work, point.simulated), []).append(point)
+        groups.setdefault((point.work, point.simulated, point.model), []).append(point)
     return [
-        _curve(work, simulated, points)
-        for (work, simulated), points in groups.items()
+        _curve(f"{work} on {model}" if model else work, simulated, points)
+        for (work, simulated, model), points in groups.items()
         if len({point.settings for point in points}) >= 3
     ]
 

@@ -9,6 +9,7 @@ VERSION = 1
 TABLES: Mapping[str, tuple[Column, ...]] = {
     "measurements": (
         Column("gpu", "VARCHAR", "the GPU's lasting identity (UUID), or the best name that its source has for it"),
+        Column("model", "VARCHAR", "what kind of GPU it is; NULL: the source doesn't say"),
         Column("at_s", "DOUBLE", "when it began, seconds since 1970"),
         Column("work", "VARCHAR", "what ran: workload, batch, sequence length, number format"),
         Column("conditions", "VARCHAR", "settings, neighbours, GPUs at work at once; empty: alone and as found"),

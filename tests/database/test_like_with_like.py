@@ -1,0 +1,92 @@
+"""What the database holds against each other: the same work, on one kind of device; cores of every machine apart."""
+
+import numpy as np
+from database_material import trial
+
+from cotenant.database.add import add
+from cotenant.database.database import Database
+from cotenant.store.folder import RunFolder
+
+STUDY = "tenants: {{sgemm: {{workload: sgemm, params: {{size: {size}, inputs: normal}}}}}}"
+
+
+def run(path, *, host="box", size=512, members=(), described=None, simulated=False, changed=None):
+    """A run of four trials, its records changed by a function."""
+    manifest = {"run": path.name, "study_name": "variability", "study": STUDY.format(size=size), "device": "cpu:each",
+                "simulated": simulated, "seed": 1, "sessions": [{"host": host}],
+                "device_description": {**(described or {}), "members": list(members)}}  # fmt: skip
+    folder = RunFolder.create(path, manifest)
+    for number in range(4):
+        records = trial(number)
+        records.trial["simulated"] = simulated
+        if changed is not None:
+            changed(records)
+        folder.commit(records)
+    return path
+
+
+def on_cores(records):
+    """Three cores instead of three GPUs."""
+    for number, tenant in enumerate(records.tenants):
+        tenant["member"] = f"cpu:{number}"
+
+
+def names(home):
+    with Database.open(home) as database:
+        return {work.name: database.readings(work).gpus for work in database.works()}
+
+
+def test_a_core_is_one_of_its_machine(tmp_path):
+    runs = [run(tmp_path / host, host=host, changed=on_cores) for host in ("ant", "bee")]
+    add(runs, tmp_path / "db")
+    [gpus] = names(tmp_path / "db").values()
+    assert gpus == tuple(f"{host} cpu:{number}" for host in ("ant", "bee") for number in range(3))
+    with Database.open(tmp_path / "db") as database:
+        assert database.find_gpu("bee cpu:1") == "bee cpu:1"
+
+
+def test_a_core_is_found_by_its_number_though_others_begin_alike(tmp_path):
+    def many(records):
+        for number, tenant in zip((1, 10, 11), records.tenants, strict=True):
+            tenant["member"] = f"cpu:{number}"
+
+    add([run(tmp_path / "run", changed=many)], tmp_path / "db")
+    with Database.open(tmp_path / "db") as database:
+        assert database.find_gpu("cpu:1") == "box cpu:1"
+
+
+def test_products_of_other_sizes_are_other_work(tmp_path):
+    add([run(tmp_path / "a", size=8192), run(tmp_path / "b", size=16896)], tmp_path / "db")
+    assert set(names(tmp_path / "db")) == {
+        f"sgemm, size {size}, inputs normal, batch 1, float32 (3 at once)" for size in (8192, 16896)
+    }
+
+
+def test_kinds_of_gpu_are_compared_among_themselves_and_named_where_there_are_several(tmp_path):
+    mixed = [
+        {"identity": "GPU-aaaa0000-1", "name": "V100"},
+        {"identity": "GPU-bbbb0000-2", "name": "A100"},
+        {"identity": "GPU-cccc0000-3", "name": "V100"},
+    ]
+    add([run(tmp_path / "mixed", members=mixed)], tmp_path / "db")
+    work = "sgemm, size 512, inputs normal, batch 1, float32 on {} (3 at once)"
+    assert names(tmp_path / "db") == {
+        work.format("V100"): ("GPU-aaaa0000-1", "GPU-cccc0000-3"),
+        work.format("A100"): ("GPU-bbbb0000-2",),
+    }
+    add([run(tmp_path / "alike", described={"model": "V100"})], tmp_path / "other")
+    assert list(names(tmp_path / "other")) == ["sgemm, size 512, inputs normal, batch 1, float32 (3 at once)"]
+
+
+def test_copies_of_one_tenant_on_one_member_are_one_measurement(tmp_path):
+    def copies(records):
+        for tenant in records.tenants:
+            tenant["member"] = "GPU-aaaa0000-1"
+
+    add([run(tmp_path / "run", changed=copies)], tmp_path / "db")
+    with Database.open(tmp_path / "db") as database:
+        [work] = database.works()
+        readings = database.readings(work)
+    assert work.conditions == "beside sgemm, sgemm"
+    assert readings.counts.tolist() == [4]
+    assert readings.time_ms.tolist() == [np.mean([100, 110, 100])] * 4
