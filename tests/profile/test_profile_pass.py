@@ -10,9 +10,11 @@ from nsys_export import Export, thread
 
 from cotenant import profile
 from cotenant.cli.main import main
+from cotenant.devices import find_device
+from cotenant.devices.nvidia import nvml
 from cotenant.errors import DataError, DeviceError, RunFolderError, TenantFailed
 from cotenant.measure.profile.kernels import from_export, of_trial, samples_of_trial
-from cotenant.measure.profile.tools import choose
+from cotenant.measure.profile.tools import ON_A_CPU, choose
 from cotenant.store.query import sql
 from cotenant.verbs.show import show
 
@@ -165,6 +167,14 @@ class TestChoosingTheTool:
         tool = choose(Gpu(), None)
         assert tool.name == "nsys"
         assert tool.metrics[0] == "--gpu-metrics-devices=1"
+
+    def test_a_gpu_that_is_named_by_its_uuid_is_one_too(self, nsys, mock_nvml, monkeypatch):
+        nsys("ok")
+        monkeypatch.delenv("COTENANT_TORCH_DEVICE", raising=False)
+        name = f"cuda:{nvml.find(2).uuid}"
+        assert choose(find_device(name), None).metrics[0] == "--gpu-metrics-devices=2"
+        monkeypatch.setenv("COTENANT_TORCH_DEVICE", "cpu")
+        assert choose(find_device(name), None).notes == (ON_A_CPU,)
 
     def test_the_older_name_of_the_option(self, nsys):
         nsys("old")

@@ -9,6 +9,7 @@ import pytest
 from cotenant.devices.nvidia import controls, nvml
 from cotenant.devices.nvidia.checkup import sharings, sources
 from cotenant.devices.nvidia.checkup.driver import hardware
+from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.nvidia.sharing import compute_mode, leftovers
 from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
 from cotenant.devices.protocol import Finding
@@ -46,6 +47,16 @@ def test_every_line_that_is_not_as_it_should_be_has_a_step(gpus, tools):
     for one in doctor("cuda:0"):
         if one.state in {"warning", "problem"}:
             assert one.fix, one
+
+
+def test_a_slow_clock_is_told_by_drivers_before_535_too(gpus, tools):
+    gpus.change(0, load=1.0, power_brake=1)
+    slowed = finding("clocks").text
+    assert "the power supply asks to slow down" in slowed
+    gpus.fail("nvmlDeviceGetCurrentClocksEventReasons", 13)
+    assert "the power supply asks to slow down" in finding("clocks").text
+    gpus.fail("nvmlDeviceGetCurrentClocksThrottleReasons", 13)
+    assert "does not tell what holds them down" in finding("clocks").text
 
 
 def test_a_torch_without_cuda_is_a_problem(gpus, monkeypatch):
@@ -237,18 +248,30 @@ class TestMending:
         gone.wait()
         leftovers.folder().mkdir(parents=True)
         note = leftovers.folder() / f"mps-{gone.pid}-0.json"
-        leftovers._write(note, "mps", gone.pid, {"directory": str(daemon.directory), "gpu": daemon.gpu})
+        facts = {"directory": str(daemon.directory), "gpu": daemon.gpu}
+        leftovers._write(leftovers.Leftover(note, "mps", gone.pid, "long ago", facts))
         assert finding("left behind").fix == "cotenant doctor --restore"
         assert [one.text for one in doctor_restore()] == [f"ended the MPS daemon in {daemon.directory}"]
         assert not daemon.answers()
         assert not note.exists()
+
+    def test_a_process_that_only_has_the_number_of_the_killed_one_does_not_keep_its_note(self, gpus):
+        leftovers.folder().mkdir(parents=True)
+        note = leftovers.folder() / f"compute_mode-{os.getpid()}-0.json"
+        facts = {"gpu": nvml.find(0).uuid, "mode": 0}
+        leftovers._write(leftovers.Leftover(note, "compute_mode", os.getpid(), "long ago", facts))
+        assert [left.path for left in leftovers.abandoned()] == [note]
+        mine = leftovers.Leftover(note, "compute_mode", os.getpid(), process_start(os.getpid()), facts)
+        leftovers._write(mine)
+        assert leftovers.abandoned() == []
 
     def test_a_note_that_points_elsewhere_is_not_followed(self, gpus, tmp_path):
         leftovers.folder().mkdir(parents=True)
         precious = tmp_path / "precious"
         precious.mkdir()
         note = leftovers.folder() / "mps-999999999-0.json"
-        leftovers._write(note, "mps", 999_999_999, {"directory": str(precious), "gpu": "GPU-0"})
+        facts = {"directory": str(precious), "gpu": "GPU-0"}
+        leftovers._write(leftovers.Leftover(note, "mps", 999_999_999, "long ago", facts))
         [found] = doctor_restore()
         assert found.state == "problem"
         assert precious.is_dir()

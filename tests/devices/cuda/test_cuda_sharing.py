@@ -131,6 +131,11 @@ class TestMps:
         assert not ground.daemon.directory.exists()
         assert leftovers.abandoned() == []
 
+    def test_the_commands_are_those_spoken_here_whatever_the_users_environment_chooses(self, gpus, tools, tenants):
+        tools.setenv("CUDA_MPS_PROTOCOL_VERSION", "3")
+        with find_device(A100).arrange(share("mps"), tenants("a")).ground as ground:
+            assert ground.stands()
+
     def test_a_daemon_that_no_client_finds_makes_the_trial_invalid(self, gpus, tools, tenants):
         tools.setenv("FAKE_MPS", "unattached")
         arrangement = find_device(A100).arrange(share("mps"), tenants("a", "b"))
@@ -287,13 +292,18 @@ class TestExclusive:
 
 def client(env):
     """A process that looks for the daemon, as CUDA would."""
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, **env})
+    code = "import time; print('here', flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "here\n"  # just after its start its environment can't be read yet
+    return process
 
 
 def end(processes):
     for process in processes:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def within(seconds, condition):

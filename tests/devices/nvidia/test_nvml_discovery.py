@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from mock_nvml import build
+from mock_nvml import NOT_SUPPORTED, build
 
-from cotenant.devices.nvidia import nvml
+from cotenant.devices.nvidia import nvml, sensors
 from cotenant.errors import DeviceError
 
 ASK = """
@@ -88,6 +88,14 @@ def test_processes_on_a_gpu_are_named_with_their_memory(mock_nvml):
     assert nvml.processes(nvml.find(1)) == ()
     mock_nvml.vacate(os.getpid())
     assert [process.pid for process in nvml.processes(nvml.find(0))] == [1]
+
+
+def test_a_gpu_that_shares_the_memory_of_the_cpu_has_the_machines(mock_nvml):
+    mock_nvml.fail("nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)  # as on GB10
+    gpu = nvml.find(0)
+    assert gpu.memory_bytes == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < nvml.free_memory_bytes(gpu) <= gpu.memory_bytes
+    assert "memory_used_bytes" not in {info.name for probe in sensors.probes(gpu) for info in probe.sensors}
 
 
 def test_a_lost_gpu_does_not_hide_the_others(mock_nvml):

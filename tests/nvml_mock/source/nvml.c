@@ -307,7 +307,7 @@ API nvmlDeviceGetTemperatureThreshold(Device d, unsigned kind, unsigned *to) {
     DONE(OK);
 }
 API nvmlDeviceGetCurrentClocksEventReasons(Device d, unsigned long long *to) { ON(d); *to = live->reasons; DONE(OK); }
-API nvmlDeviceGetCurrentClocksThrottleReasons(Device d, unsigned long long *to) { return nvmlDeviceGetCurrentClocksEventReasons(d, to); }
+API nvmlDeviceGetCurrentClocksThrottleReasons(Device d, unsigned long long *to) { ON(d); *to = live->reasons; DONE(OK); }
 API nvmlDeviceGetSupportedClocksEventReasons(Device d, unsigned long long *to) { ON(d); *to = 0x1ff; DONE(OK); }
 API nvmlDeviceGetUtilizationRates(Device d, unsigned *to) {
     ON(d);

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.devices.cpu.machine import memory_bytes
 from cotenant.devices.nvidia.library import DriverProblem, ask, binding, call, forget, handle_of
+from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError
 
 __all__ = [
@@ -151,7 +153,7 @@ def process_function(gpu: GpuFacts, kind: str = "Compute") -> str | None:
 
 def free_memory_bytes(gpu: GpuFacts) -> int:
     """Memory that nobody holds now."""
-    return int(call("nvmlDeviceGetMemoryInfo", handle(gpu), of=gpu.label).free)
+    return _memory(handle(gpu), gpu.label)[1]
 
 
 def _scan() -> Sequence[GpuFacts | DriverProblem]:
@@ -186,7 +188,7 @@ def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
         name=str(call("nvmlDeviceGetName", device, of=of)),
         architecture=_architecture(ask("nvmlDeviceGetArchitecture", device, of=of), capability),
         driver=driver,
-        memory_bytes=int(call("nvmlDeviceGetMemoryInfo", device, of=of).total),
+        memory_bytes=_memory(device, of)[0],
         compute_capability=(int(capability[0]), int(capability[1])),
         sms=cores // per_sm if cores and per_sm else None,
         power_limits=_power_limits(device, of),
@@ -199,6 +201,17 @@ def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
         persistence=None if persistence is None else bool(persistence),
         pci=str(call("nvmlDeviceGetPciInfo", device, of=of).busId),
     )
+
+
+def _memory(device: Any, of: str) -> tuple[int, int]:
+    """Bytes in all and free; a GPU that shares the CPU's memory (GB10) tells of none: there it is the machine's."""
+    try:
+        info = call("nvmlDeviceGetMemoryInfo", device, of=of)
+    except DriverProblem as problem:
+        if problem.trouble != "not supported":
+            raise
+        return memory_bytes(Tree(), "MemTotal") or 0, memory_bytes(Tree(), "MemAvailable") or 0
+    return int(info.total), int(info.free)
 
 
 def _architecture(told: int | None, capability: Sequence[int]) -> str:
@@ -248,7 +261,8 @@ def _cores_per_sm(capability: tuple[int, int]) -> int | None:
     """CUDA cores in an SM, from NVIDIA's programming guide; NVML counts cores only."""
     table = {
         (3, 5): 192, (3, 7): 192, (5, 0): 128, (5, 2): 128, (6, 0): 64, (6, 1): 128, (7, 0): 64, (7, 5): 64,
-        (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128, (12, 0): 128,
+        (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128, (11, 0): 128,
+        (12, 0): 128, (12, 1): 128,
     }  # fmt: skip
     return table.get((int(capability[0]), int(capability[1])))
 

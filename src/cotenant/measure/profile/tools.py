@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cotenant.devices.nvidia.device import CudaDevice
+from cotenant.devices.nvidia.torch_side import ON_CPU
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError
 from cotenant.measure.profile.tenant_side import VARIABLE
@@ -96,12 +98,14 @@ def choose(device: Device, wanted: str | None) -> Tool:
     path = shutil.which("nsys")
     if wanted == NSYS and path is None:
         raise DeviceError("nsys is not installed", hint="install Nsight Systems, or use --tool torch")
-    index = _gpu_index(device.name)
+    index = _gpu_index(device)
+    on_a_cpu = device.name.startswith("cpu") or device.name.endswith(ON_CPU)
     if wanted == TORCH:
-        return TorchTool(notes=() if index is not None else (ON_A_CPU,))
+        return TorchTool(notes=(ON_A_CPU,) if on_a_cpu else ())
     if path is None or (index is None and wanted is None):
-        missing = "nsys is not installed: torch.profiler saw kernels from inside each tenant, and no GPU counters."
-        return TorchTool(notes=(ON_A_CPU if index is None else missing,))
+        missing = "nsys is not installed" if index is not None else "nsys profiles NVIDIA GPUs only"
+        said = f"{missing}: torch.profiler saw kernels from inside each tenant, and no GPU counters."
+        return TorchTool(notes=(ON_A_CPU if on_a_cpu else said,))
     options, note = _metric_options(path, index)
     return NsysTool(path, options, notes=(note,) if note else ())
 
@@ -119,9 +123,14 @@ def last_line(done: "subprocess.CompletedProcess[str] | None") -> str:
     return lines[-1][:300] if lines else ""
 
 
-def _gpu_index(name: str) -> int | None:
-    match = re.fullmatch(r"cuda(?::(\d+))?", name)
-    return None if match is None else int(match[1] or 0)
+def _gpu_index(device: Device) -> int | None:
+    """The number of an NVIDIA GPU that torch computes on, however it was named; of a MIG instance its parent's."""
+    if device.name.endswith(ON_CPU):
+        return None
+    if isinstance(device, CudaDevice):
+        return device.gpu.index
+    match = re.fullmatch(r"cuda:(\d+)", device.name)  # the GPU of a Jetson
+    return None if match is None else int(match[1])
 
 
 def _metric_options(nsys: str, index: int | None) -> tuple[tuple[str, ...], str | None]:

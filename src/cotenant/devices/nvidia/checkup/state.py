@@ -5,6 +5,7 @@ import os
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.library import ask
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
+from cotenant.devices.nvidia.sensors import reasons_function
 from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.protocol import Finding
 
@@ -96,10 +97,13 @@ def clocks(gpu: GpuFacts) -> Finding | None:
     now = ask("nvmlDeviceGetClockInfo", handle(gpu), 1, of=gpu.label)
     if now is None:
         return None
-    reasons = int(ask("nvmlDeviceGetCurrentClocksEventReasons", handle(gpu), of=gpu.label) or 0)
+    told_by = reasons_function(gpu)
+    reasons = int((told_by and ask(told_by, handle(gpu), of=gpu.label)) or 0)
     slowed = [words for bit, words in SLOWED.items() if reasons & bit]
     top = f" of at most {gpu.sm_clocks_mhz[0]}" if gpu.sm_clocks_mhz else ""
     text = f"SMs at {now}{top} MHz"
+    if told_by is None:
+        return Finding("clocks", "note", f"{text}; this driver does not tell what holds them down")
     if slowed:
         fix = "let it cool down, or lock a clock that it can hold: settings: [{sm_clock_mhz: 70%}] (needs root)"
         return Finding("clocks", "warning", f"{text}: {'; '.join(slowed)}", fix)

@@ -14,6 +14,8 @@ from cotenant.devices.nvidia import tools
 
 CONTROL = "nvidia-cuda-mps-control"
 ANSWER_S = 10.0
+COMMANDS = "2"
+"""The commands that are spoken here; a newer daemon knows others as well (3), which a user's environment may choose."""
 LONGEST_PATH = 60
 """The daemon makes sockets below its directory, and a socket's path may have 107 characters."""
 
@@ -40,6 +42,7 @@ class Daemon:
         return {
             "CUDA_MPS_PIPE_DIRECTORY": str(self.directory / "pipe"),
             "CUDA_MPS_LOG_DIRECTORY": str(self.directory / "log"),
+            "CUDA_MPS_PROTOCOL_VERSION": COMMANDS,
         }
 
     def start(self, *, static: bool = False) -> str | None:

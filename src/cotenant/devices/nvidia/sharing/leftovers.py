@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.nvidia.state_folder import state_folder
 from cotenant.errors import CotenantError
 
@@ -26,13 +27,16 @@ class Leftover:
     kind: str
     pid: int
     """The runner that left it."""
+    started: str
+    """When that runner was started, so that another process with its number isn't taken for it."""
     facts: Mapping[str, Any]
-    _guard: "subprocess.Popen[bytes] | None" = None
+    guard: "subprocess.Popen[bytes] | None" = None
+    """Who undoes it if the runner is killed."""
 
     def note(self, **facts: Any) -> None:
         """More to be undone."""
         self.facts = {**self.facts, **facts}
-        _write(self.path, self.kind, self.pid, self.facts)
+        _write(self)
 
     def undo(self) -> str:
         """Put it back; gives what was done in a clause. Raises CotenantError, and the note stays."""
@@ -44,10 +48,10 @@ class Leftover:
         """The same on the way out, where nothing may be raised: what fails stays noted, and the doctor tells of it."""
         with suppress(CotenantError, OSError):
             self.undo()
-        if self._guard is not None and self._guard.stdin is not None:
-            self._guard.stdin.close()
-            self._guard.wait()
-            self._guard = None
+        if self.guard is not None and self.guard.stdin is not None:
+            self.guard.stdin.close()
+            self.guard.wait()
+            self.guard = None
 
 
 def folder() -> Path:
@@ -60,15 +64,16 @@ def leave(kind: str, facts: Mapping[str, Any]) -> Leftover:
     where = folder()
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = where / f"{kind}-{os.getpid()}-{os.urandom(4).hex()}.json"
-    _write(path, kind, os.getpid(), facts)
-    guard = subprocess.Popen(
+    left = Leftover(path, kind, os.getpid(), process_start(os.getpid()) or "", facts)
+    _write(left)
+    left.guard = subprocess.Popen(
         [sys.executable, "-m", "cotenant.devices.nvidia.sharing.guard", str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # neither Ctrl-C nor the end of the terminal is for it
     )
-    return Leftover(path, kind, os.getpid(), facts, guard)
+    return left
 
 
 def abandoned() -> list[Leftover]:
@@ -76,7 +81,7 @@ def abandoned() -> list[Leftover]:
     found = []
     for path in sorted(folder().glob("*.json")) if folder().is_dir() else ():
         left = read(path)
-        if left is not None and not _alive(left.pid):
+        if left is not None and process_start(left.pid) != left.started:
             found.append(left)
     return found
 
@@ -97,10 +102,11 @@ def _undoers() -> Mapping[str, Callable[[Mapping[str, Any]], str]]:
     return {"mps": undoing.end_daemon, "mig": undoing.put_instances_back, "compute_mode": undoing.put_mode_back}
 
 
-def _write(path: Path, kind: str, pid: int, facts: Mapping[str, Any]) -> None:
-    draft = path.with_suffix(".new")
-    draft.write_text(json.dumps({"kind": kind, "pid": pid, "facts": dict(facts)}), encoding="utf-8")
-    draft.replace(path)
+def _write(left: Leftover) -> None:
+    draft = left.path.with_suffix(".new")
+    note = {"kind": left.kind, "pid": left.pid, "started": left.started, "facts": dict(left.facts)}
+    draft.write_text(json.dumps(note), encoding="utf-8")
+    draft.replace(left.path)
 
 
 def read(path: Path) -> Leftover | None:
@@ -109,17 +115,7 @@ def read(path: Path) -> Leftover | None:
         if path.stat().st_uid != os.geteuid():
             return None  # what another user wrote is no order to us
         data = json.loads(path.read_text(encoding="utf-8"))
-        kind, pid, facts = str(data["kind"]), int(data["pid"]), dict(data["facts"])
+        kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Leftover(path, kind, pid, facts) if kind in _undoers() else None
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return Leftover(path, kind, pid, started, facts) if kind in _undoers() else None
