@@ -33,7 +33,7 @@ def test_each_kind_has_one_way_to_write_it(text, expected):
     [
         ("single-stream", "closed(1)"),
         ("multi-stream", "closed(1)"),
-        ("offline", "closed(1024)"),
+        ("offline", "closed(1)"),
         ("server(40)", "poisson(40)"),
         ("server(40%)", "poisson(40%)"),
     ],
@@ -45,7 +45,12 @@ def test_mlperf_scenarios_are_aliases(alias, means):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("closed(0)", "whole number of outstanding requests from 1"),
+        ("closed(0)", "whole number of outstanding requests from 1 to 1024"),
+        ("closed(1000000000)", "whole number of outstanding requests from 1 to 1024"),
+        ("gamma(5, 1e9)", "burstiness (cv) must be from 0.001 to 100"),
+        ("gamma(5, 1e-200)", "burstiness (cv) must be from 0.001 to 100"),
+        ("server", "server wants a rate"),
+        ("single-stream(3)", "takes nothing in brackets"),
         ("poisson", "expected one of closed(n), poisson(rate)"),
         ("poisson(-3)", "must be above 0"),
         ("poisson(fast)", "is not a number, e.g. 50 or 70%"),

@@ -67,7 +67,9 @@ def test_a_trace_without_a_rate_is_played_as_recorded(tmp_path):
         ("", "at least two arrival times"),
         ("1\n", "at least two arrival times"),
         ("3\n2\n", "in order"),
-        ("arrival_s\n1\nrubbish\n", "no arrival time in row 3"),
+        ("arrival_s\n1\nrubbish\n", "no arrival time in line 3"),
+        ("# recorded today\n\narrival_s\n1\nrubbish\n", "no arrival time in line 5"),
+        (f'0\n"{"x" * 200_000}"\n', "can't be read"),
         ("1\n1\n", "not all the same"),
         ("1\nnan\n", "at least two arrival times"),
     ],
@@ -77,6 +79,21 @@ def test_a_doubtful_trace_is_refused_in_a_sentence(tmp_path, content, complaint)
     path.write_text(content)
     with pytest.raises(CotenantError, match=complaint):
         read_trace(path)
+
+
+@pytest.mark.parametrize("content", ["\ufeffarrival_s\n1\n3\n", "name, arrival_s\na, 1\nb, 3\n", "# 2 of them\n1\n3\n"])
+def test_what_spreadsheets_write_is_read(tmp_path, content):
+    path = tmp_path / "trace.csv"
+    path.write_text(content, encoding="utf-8")
+    assert list(read_trace(path)) == [1, 3]
+
+
+@pytest.mark.parametrize("load", ["poisson(1e12)", "gamma(1e12, 2)", "trace({path})", "trace({path}, 1e12)"])
+def test_more_requests_than_a_trial_can_hold_are_refused_before_memory_is_taken(tmp_path, load):
+    path = tmp_path / "trace.csv"
+    path.write_text("0\n1e-12\n")
+    with pytest.raises(CotenantError, match="requests in one trial; at most 10,000,000 are sent"):
+        arrivals_ns(Load.model_validate(load.format(path=path)), seed=0, horizon_s=2)
 
 
 def test_a_missing_or_binary_trace_is_refused_in_a_sentence(tmp_path):

@@ -9,7 +9,9 @@ from cotenant.study.files import LARGEST_FILE, load_study, study_from, study_fro
 from cotenant.study.library import builtin_names
 
 GOOD = "tenants: {bert: {workload: bert-base-mini}, gpt2: {workload: gpt2-mini}}\n"
-MIX_WORDS = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
+MIX_WORDS = (
+    "solo, pairs, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
+)
 STUDY_KEYS = (
     "name, about, device, tenants, mixes, sharing, settings, spread, before, pause, loads, window, lead, until, "
     "budget, blocks, fresh, seed"
@@ -68,7 +70,7 @@ def problems_of(text: str) -> list[str]:
     ],
 )
 def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
-    assert problems_of(f"tenants:\n  bert:\n    workload: x\n    {line}\n") == [f"s.yaml:4: tenants.bert.{sentence}"]
+    assert problems_of(f"tenants:\n  bert:\n    workload: spin\n    {line}\n") == [f"s.yaml:4: tenants.bert.{sentence}"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_a_wrong_value_of_the_study(line: str, sentence: str):
     ],
 )
 def test_a_name_that_is_not_usable(name: str, sentence: str):
-    assert problems_of(f'tenants:\n  "{name}": {{workload: x}}\n') == [f"s.yaml:2: tenants.{sentence}"]
+    assert problems_of(f'tenants:\n  "{name}": {{workload: spin}}\n') == [f"s.yaml:2: tenants.{sentence}"]
 
 
 @pytest.mark.parametrize(
@@ -195,12 +197,12 @@ def test_a_name_that_is_not_usable(name: str, sentence: str):
             f"s.yaml:1: tenants: expected a mapping such as {TENANTS_EXAMPLE}, not a list",
         ),
         (
-            "tenants: {a: {workload: x}}\nmixes: [pairs]\n",
+            "tenants: {a: {workload: spin}}\nmixes: [pairs]\n",
             "s.yaml:2: mixes: a pair needs 2 tenants, and there is 1; write [solo] to measure it alone",
         ),
         ("tenants:\n  a: 3\n", "s.yaml:2: tenants.a: expected a mapping such as {workload: bert-base-mini}, not 3"),
         ("tenants:\n  a: {batch: 3}\n", "s.yaml:2: tenants.a: workload is missing, such as bert-base-mini"),
-        ("tenants:\n\ta: {workload: x}\n", "s.yaml:2: a tab stands where YAML wants spaces; indent with spaces"),
+        ("tenants:\n\ta: {workload: spin}\n", "s.yaml:2: a tab stands where YAML wants spaces; indent with spaces"),
         ("tenants: {a: [1\nb: 2\n", "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' (begun on line 1)"),
         (
             "about: this: that\n",
@@ -212,7 +214,7 @@ def test_a_name_that_is_not_usable(name: str, sentence: str):
         (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; a study is one document"),
         (f"{GOOD}window: 1s\nwindow: 2s\n", "s.yaml:2: window: is written twice, here and on line 3; keep one"),
         (
-            "tenants: {? [a] : {workload: x}, b: {workload: x}}\n",
+            "tenants: {? [a] : {workload: spin}, b: {workload: spin}}\n",
             "s.yaml:1: tenants: line 1 has a list or mapping as a key; keys are text",
         ),
         ("tenants: {a\x01: 1}\n", "s.yaml:1: holds a control character; a study is plain text"),
@@ -265,6 +267,29 @@ def test_until_needs_room_between_the_smallest_and_the_largest_number_of_blocks(
     ]
 
 
+def test_an_unknown_workload_is_named_beside_the_other_problems():
+    problems = problems_of("tenants:\n  bert: {workload: bert-base-minni, batch: 0}\nwindow: soon\n")
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        ["s.yaml:2", "tenants.bert.batch"],
+        ["s.yaml:2", "tenants.bert.workload"],
+        ["s.yaml:3", "window"],
+    ]
+    assert "did you mean bert-base-mini" in problems[1]
+
+
+def test_a_trace_is_read_before_anything_is_measured():
+    Path("t.csv").write_text("arrival_s\n0\nsoon\n")
+    [problem] = problems_of(f"{GOOD}loads: [trace(t.csv)]\n")
+    assert problem.startswith("s.yaml:2: loads.0: the trace ")
+    assert problem.endswith("has no arrival time in line 3; give one number of seconds per row")
+
+
+def test_more_requests_than_a_trial_can_hold_are_refused():
+    assert problems_of(f"{GOOD}loads: [poisson(1e9)]\nwindow: 2s\nlead: 0s\n") == [
+        "s.yaml:2: loads.0: poisson(1000000000) means 2e+09 requests in one trial; at most 10,000,000 are sent"
+    ]
+
+
 def test_two_traces_of_one_name_are_told_apart():
     for folder in ("a", "b"):
         Path(folder).mkdir()
@@ -275,9 +300,9 @@ def test_two_traces_of_one_name_are_told_apart():
 
 
 def test_a_study_of_absurd_size_is_refused_quickly():
-    many = "".join(f"  t{index}: {{workload: x}}\n" for index in range(201))
+    many = "".join(f"  t{index}: {{workload: spin}}\n" for index in range(201))
     assert problems_of(f"tenants:\n{many}") == ["s.yaml:1: tenants: has 201 tenants; at most 200 are allowed"]
-    many = "".join(f"  t{index}: {{workload: x}}\n" for index in range(200))
+    many = "".join(f"  t{index}: {{workload: spin}}\n" for index in range(200))
     loads = ", ".join(f"closed({n})" for n in range(1, 10))
     [problem] = problems_of(f"loads: [{loads}]\ntenants:\n{many}")
     assert problem == "s.yaml:1: a block would have 180900 trials; at most 100000 are allowed"
@@ -320,7 +345,7 @@ def test_a_file_of_another_kind(content: bytes, sentence: str):
 
 def test_data_and_text_without_a_file_are_judged_by_the_same_rules():
     with pytest.raises(StudyError) as caught:
-        study_from({"tenants": {"a": {"workload": "x", "batch": 0}}})
+        study_from({"tenants": {"a": {"workload": "spin", "batch": 0}}})
     assert caught.value.problems == ("tenants.a.batch: expected a whole number of at least 1, not 0",)
     with pytest.raises(StudyError) as caught:
         study_from_text("tenants: [", "manifest")

@@ -1,12 +1,14 @@
 """What a study will take, and the refusal of what can't fit."""
 
 import json
+import os
 
 import pytest
 
 from cotenant.errors import DoesNotFit
 from cotenant.study.files import load_study, study_from
 from cotenant.study.forecast import Forecast, forecast
+from cotenant.verbs.run import dry_run
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 GIB = 2**30
@@ -88,3 +90,10 @@ def test_the_demo_measures_for_less_than_two_minutes():
     found = forecast(load_study("quick"), modes=cpu, memory_bytes=GIB, properties=lambda _: free)
     assert found.trials_per_block == 3 + (3 + 1) * 3
     assert found.seconds_max <= 75
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="two cores")
+def test_trials_that_the_device_can_not_give_are_not_counted():
+    found = dry_run("quick", device="cpu:0-1")
+    assert found.trials_per_block == 3 + 4 * 3 - 1  # three tenants can't have a core each
+    assert [sentence.split()[1] for sentence in found.left_out] == ["`pinned`"]

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cotenant.errors import CotenantError
-from cotenant.load.spec import Load
+from cotenant.load.spec import MOST_ARRIVALS, Load
 from cotenant.records import Int64s
 
 NS = 1_000_000_000
@@ -22,6 +22,7 @@ def arrivals_ns(load: Load, *, seed: int, horizon_s: float) -> Int64s:
         return _from_trace(load, horizon_s)
     if load.rate_rps is None:
         raise ValueError(f"the rate of {load} has not been resolved")
+    _require_room(load, load.rate_rps * horizon_s)
     random = np.random.default_rng(seed)
     expected = load.rate_rps * horizon_s
     times: Floats = np.empty(0)
@@ -48,26 +49,40 @@ def _from_trace(load: Load, horizon_s: float) -> Int64s:
     gap = times[-1] / (len(times) - 1)
     if load.rate_rps is not None:
         times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
+    _require_room(load, horizon_s / gap)
     period = times[-1] + gap  # a trace shorter than the trial starts again, one mean gap after its end
     repeats = int(np.ceil(horizon_s / period))
     repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel()
     return (repeated[repeated < horizon_s] * NS).astype(np.int64)
 
 
+def _require_room(load: Load, expected: float) -> None:
+    if expected > MOST_ARRIVALS:
+        raise CotenantError(
+            f"{load} means {expected:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent",
+            hint="lower the rate or shorten the window",
+        )
+
+
 def read_trace(path: Path) -> Floats:
     """Arrival times in seconds from a CSV: its `arrival_s` column, or its first one. Refuses anything doubtful."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CotenantError(f"the trace {path} can't be read: {error}") from error
-    column = rows[0].index("arrival_s") if rows and "arrival_s" in rows[0] else 0
-    header = 1 if rows and not _is_number(rows[0][column]) else 0
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, skipinitialspace=True)
+            rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CotenantError(
+            f"the trace {path} can't be read: {reason}", hint="give a CSV in UTF-8 with one arrival time per row"
+        ) from error
+    names = rows[0][1] if rows else []
+    column = names.index("arrival_s") if "arrival_s" in names else 0
+    header = 1 if names and not _is_number(names[column]) else 0
     times = []
-    for number, row in enumerate(rows[header:], start=header + 1):
+    for line, row in rows[header:]:
         if column >= len(row) or not _is_number(row[column]):
             raise CotenantError(
-                f"the trace {path} has no arrival time in row {number}", hint="give one number of seconds per row"
+                f"the trace {path} has no arrival time in line {line}", hint="give one number of seconds per row"
             )
         times.append(float(row[column]))
     result = np.asarray(times)

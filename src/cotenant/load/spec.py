@@ -7,13 +7,18 @@ from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
 
 Kind = Literal["closed", "poisson", "gamma", "trace"]
 
-OFFLINE_OUTSTANDING = 1024
-"""MLPerf's offline scenario hands over all samples at once; a deep queue is the same to a server."""
+MOST_OUTSTANDING = 1024
+"""A queue has to be served once before the times in it are steady: a deeper one would take longer than any window."""
+MOST_ARRIVALS = 10_000_000
+"""Of an open load in one trial; no tenant serves so many, and the memory for their records is laid out before."""
+BURSTINESS = (0.001, 100.0)
+"""Outside of this gaps can't be told from equal ones, or all requests of a trial come at once or not at all."""
 
 ALIASES = {
     "single-stream": "closed(1)",
     "multi-stream": "closed(1)",  # MLPerf's n samples per query are the tenant's batch
-    "offline": f"closed({OFFLINE_OUTSTANDING})",
+    # All samples are there at once and only throughput counts: a tenant that is never idle, in batches of its own.
+    "offline": "closed(1)",
     "server": "poisson",
 }
 
@@ -77,8 +82,7 @@ def _parse(text: str) -> dict[str, Any]:
         raise ValueError(f"{text!r} is not a load; expected one of {FORMS}")
     name, inside = match.group(1), match.group(2)
     if name in ALIASES:
-        alias = ALIASES[name]
-        return _parse(alias if inside is None else f"{alias.split('(')[0]}({inside})")
+        return _parse(_meant_by(name, inside))
     parts = [part.strip() for part in inside.split(",")] if inside and inside.strip() else []
     match name, len(parts):
         case "closed", 0 | 1:
@@ -86,12 +90,23 @@ def _parse(text: str) -> dict[str, Any]:
         case "poisson", 1:
             return {"kind": "poisson", **_rate(parts[0])}
         case "gamma", 2:
-            return {"kind": "gamma", **_rate(parts[0]), "cv": _positive(parts[1], "burstiness (cv)")}
+            return {"kind": "gamma", **_rate(parts[0]), "cv": _burstiness(parts[1])}
         case "trace", 1:
             return {"kind": "trace", "path": parts[0]}
         case "trace", 2:
             return {"kind": "trace", "path": parts[0], **_rate(parts[1])}
     raise ValueError(f"{text!r} is not a load; expected one of {FORMS}")
+
+
+def _meant_by(alias: str, inside: str | None) -> str:
+    """What an MLPerf scenario stands for; `server` is the one that takes something: its rate."""
+    if alias != "server":
+        if inside is not None:
+            raise ValueError(f"{alias} takes nothing in brackets; its samples per query are the tenant's batch")
+        return ALIASES[alias]
+    if inside is None:
+        raise ValueError("server wants a rate, e.g. server(50) or server(70%)")
+    return f"{ALIASES[alias]}({inside})"
 
 
 def _rate(text: str) -> dict[str, float]:
@@ -111,7 +126,16 @@ def _positive(text: str, what: str) -> float:
     return value
 
 
+def _burstiness(text: str) -> float:
+    value, (low, high) = _positive(text, "burstiness (cv)"), BURSTINESS
+    if not low <= value <= high:
+        raise ValueError(f"burstiness (cv) must be from {low:g} to {high:g}, not {text}")
+    return value
+
+
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"closed(n) wants a whole number of outstanding requests from 1, not {text!r}")
+    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_OUTSTANDING:
+        raise ValueError(
+            f"closed(n) wants a whole number of outstanding requests from 1 to {MOST_OUTSTANDING}, not {text!r}"
+        )
     return int(text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cotenant.load.spec import Load
+from cotenant.load.spec import MOST_ARRIVALS, Load
 from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
@@ -162,6 +162,10 @@ def _loads(study: Study) -> Iterator[Contradiction]:
         if first.path != load.path:
             sentence = f"{label_of(load)} stands for two different files; rename one of the traces"
             yield Contradiction(path, sentence, on)
+        requests = (load.rate_rps or 0.0) * (study.window_s + study.lead_s)
+        if requests > MOST_ARRIVALS:
+            sentence = f"{load} means {requests:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent"
+            yield Contradiction(path, sentence, frozenset({"window", "lead"}))
 
 
 def _size(study: Study) -> Iterator[Contradiction]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cotenant.errors import StudyError
+from cotenant.errors import CotenantError, StudyError
 from cotenant.load.spec import Load
 from cotenant.study import places as where
 from cotenant.study.consistency import contradictions
@@ -17,6 +17,7 @@ from cotenant.study.overrides import apply_overrides
 from cotenant.study.sentences import problems_of
 from cotenant.study.tree import NotYaml, Tree, read
 from cotenant.study.words import amount, did_you_mean, shown
+from cotenant.study.workload_check import unknown_workloads
 
 LARGEST_FILE = 256 * 1024
 
@@ -140,6 +141,8 @@ def _checked(tree: Tree, *, folder: Path, overrides: Sequence[str]) -> Study:
     study, missing = _with_traces(study, folder)
     problems += missing
     if problems or sayings:
+        said = {path for path, _ in problems}
+        problems += [problem for problem in unknown_workloads(tree.data) if problem[0] not in said]
         problems.sort(key=lambda problem: tree.places.line(problem[0]))
         lines = [tree.places.describe(path, sentence) for path, sentence in problems]
         raise _refusal(tree.places.source or "the study", list(dict.fromkeys([*lines, *sayings])))
@@ -187,6 +190,8 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
             problems.append((path, f"there is no trace file {shown(load.path)} beside the study (in {folder})"))
         elif "," in str(file):
             problems.append((path, f"the path of the trace, {shown(str(file))}, holds a comma; rename it"))
+        else:
+            problems.extend((path, sentence) for sentence in _doubts(file))
         return load.model_copy(update={"path": str(file)})
 
     loads = tuple(found(load, ("loads", index)) for index, load in enumerate(study.loads))
@@ -195,6 +200,17 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
         for name, entry in study.tenants.items()
     }
     return study.model_copy(update={"loads": loads, "tenants": tenants}), problems
+
+
+def _doubts(trace: Path) -> list[str]:
+    """What is wrong with a trace, found before anything is measured."""
+    from cotenant.load.schedule import read_trace
+
+    try:
+        read_trace(trace)
+    except CotenantError as error:
+        return [f"{error.message}; {error.hint}" if error.hint else error.message]
+    return []
 
 
 def _refusal(source: str, problems: list[str]) -> StudyError:

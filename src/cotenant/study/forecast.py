@@ -48,6 +48,10 @@ class Forecast:
     """What the device has free."""
     memory: tuple[MixMemory, ...]
     """By mix, largest need first; solo mixes too."""
+    simulated: bool = False
+    """A model computes the trials: their seconds pass on its clock, not on the wall."""
+    left_out: tuple[str, ...] = ()
+    """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that the device's memory can't hold.
@@ -86,6 +90,9 @@ def forecast(
     base_bytes_per_tenant: int = 0,
     device: str | None = None,
     members: Sequence[str] = (),
+    in_a_block: int | None = None,
+    left_out: Sequence[str] = (),
+    simulated: bool = False,
 ) -> Forecast:
     """Trials, time and memory of a study.
 
@@ -97,8 +104,11 @@ def forecast(
         base_bytes_per_tenant: What a tenant's process takes before it holds a model.
         device: Where it runs; the study's device unless given.
         members: Of a group of devices, by name.
+        in_a_block: Trials that each block will have, if the device can't give everything that the study asks for.
+        left_out: Why some of them will not be made, a sentence each.
+        simulated: Whether a model computes the trials.
     """
-    trials = trials_per_block(study, modes, members)
+    trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block
     calibrations = len(needs_capacity(study))
     trial_s = study.window_s + study.lead_s
     block_s = trials * trial_s
@@ -122,6 +132,8 @@ def forecast(
         seconds_max=calibrations * trial_s + most * block_s,
         memory_bytes=memory_bytes,
         memory=tuple(sorted(memory, key=lambda mix: -mix.needed_bytes)),
+        simulated=simulated,
+        left_out=tuple(left_out),
     )
 
 

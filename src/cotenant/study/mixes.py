@@ -58,8 +58,8 @@ class MixLists(Frozen):
 def _word(value: Any) -> str:
     if value not in ("solo", "pairs"):
         near = did_you_mean(value, ("solo", "pairs")) if isinstance(value, str) else ""
-        wanted = "solo, pairs, {copies: {tenant: [2, 3]}} or {groups: {name: [tenant, tenant]}}"
-        raise expected(wanted, value, near)
+        lists = "{copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
+        raise expected(f"solo, pairs, {lists}", value, near)
     return str(value)
 
 

@@ -1,7 +1,11 @@
 """Whether every tenant's workload exists and can be run as the study says."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.model import Study
+from cotenant.study.places import Path
 from cotenant.study.words import amount
 
 
@@ -32,6 +36,23 @@ def check_workloads(study: Study) -> None:
             problems=tuple(problems),
             hint="`cotenant workloads` lists what there is",
         )
+
+
+def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The tenants of a file whose workload there isn't, also of a file that is wrong in other ways."""
+    from cotenant import workloads
+
+    problems: list[tuple[Path, str]] = []
+    tenants = data.get("tenants")
+    for name, entry in tenants.items() if isinstance(tenants, Mapping) else ():
+        asked = entry.get("workload") if isinstance(entry, Mapping) else None
+        if not isinstance(asked, str) or not asked.strip():
+            continue
+        try:
+            workloads.find(asked)
+        except WorkloadError as error:
+            problems.append((("tenants", name, "workload"), _sentence(error)))
+    return problems
 
 
 def _sentence(error: WorkloadError) -> str:
