@@ -4,7 +4,7 @@ import numpy as np
 
 from cotenant.load.spec import Load
 from cotenant.measure.assemble import Circumstances, assemble
-from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, with_unserved
+from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.messages import SeatReady, SeatResult
 from cotenant.measure.sampler import Samples
 from cotenant.records import MISSING_NS
@@ -94,6 +94,19 @@ def test_requests_due_in_the_window_that_were_never_begun_count_as_unfinished():
     assert counted(made.requests, "a") == [110, 120, 130]
     assert list(made.requests["ok"]) == [True, False, False]
     assert made.trial["failed_checks"] == ["enough_requests", "load_sustained"]
+
+
+def test_what_still_waits_in_the_queue_of_a_closed_load_was_due_and_not_served():
+    served = requests((0, 90), (0, 110), (90, 150))
+    columns = with_unserved(served, queued(served, 2), TIMING.window_end_ns)
+    made = records(outcome("a", columns, load="closed(2)"))
+    assert counted(made.requests, "a") == [110, 150]
+    assert "load_sustained" in made.trial["failed_checks"]
+
+
+def test_a_queue_that_was_served_beyond_the_window_leaves_nothing_behind():
+    served = requests((0, 90), (0, 150), (90, 210), (150, 260))
+    assert with_unserved(served, queued(served, 2), TIMING.window_end_ns) is served
 
 
 def test_the_records_of_a_killed_tenant_are_kept_and_the_trial_is_invalid():

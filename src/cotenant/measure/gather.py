@@ -62,8 +62,13 @@ class SeatOutcome:
         return int(done[-1]) if done.size else 0
 
 
+def queued(recorded: RequestColumns, outstanding: int) -> Int64s:
+    """When all requests of a closed load were due, those too that still waited in its queue at the end."""
+    return np.concatenate([recorded.intended, recorded.done[-outstanding:]])
+
+
 def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int) -> RequestColumns:
-    """Add the requests of an open load that were due before the window's end and never begun."""
+    """Add the requests that were due before the window's end and never begun."""
     served = recorded.intended.size
     missed = schedule[served : int(np.searchsorted(schedule, window_end_ns))]
     if not missed.size:

@@ -216,7 +216,8 @@ class LiveBench:
 def _timing(trial: Trial, places: Sequence[tuple[HostProcess, int]]) -> Timing:
     """When things happen: a common start, a lead together, the window, and time to finish what was due in it."""
     slowest_s = max(host.ready.seats[seat].request_s for host, seat in places if host.ready)
-    patience_s = max(1.0, trial.window_s / 2) + 3 * slowest_s * len(places)
+    deepest = max(tenant.load.outstanding for tenant in trial.tenants)  # what is due last has so many in front of it
+    patience_s = max(1.0, trial.window_s / 2) + (2 + deepest) * slowest_s * len(places)
     start = time.monotonic_ns() + START_DELAY_NS
     window_start = start + int(trial.lead_s * NS)
     window_end = window_start + int(trial.window_s * NS)

@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.load.schedule import arrivals_ns
 from cotenant.load.spec import Load
 from cotenant.measure.arena import Arena, Board, opened
-from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, with_unserved
+from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.hosts import HostProcess
 from cotenant.measure.messages import SeatReady, SeatResult, SeatTrial
 from cotenant.records import Int64s
@@ -64,6 +64,8 @@ class SeatRun:
         )
         if self.schedule is not None:
             requests = with_unserved(requests, self.schedule, timing.window_end_ns)
+        elif self.result is not None and not self.result.stopped_early:  # else its trial is invalid for that
+            requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
             tenant=self.tenant,
             rate_rps=self.load.rate_rps,

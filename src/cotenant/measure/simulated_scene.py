@@ -11,7 +11,7 @@ from cotenant.devices.simulated.sharing import Part, SimulatedArrangement
 from cotenant.devices.simulated.simulate import Outcome, Player, Requests, simulate
 from cotenant.load.schedule import arrivals_ns
 from cotenant.load.spec import Load
-from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, with_unserved
+from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.messages import SeatReady, SeatResult
 from cotenant.measure.seat_run import resolve
 from cotenant.records import MISSING_NS, Int64s
@@ -118,8 +118,8 @@ def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, scene: Sc
     """What a tenant that served leaves."""
     controls, timing = scene.controls, scene.timing
     columns = _columns(seat.request, requests)
-    if seat.offsets_ns is not None:
-        columns = with_unserved(columns, seat.offsets_ns, timing.window_end_ns)
+    due = queued(columns, seat.load.outstanding) if seat.offsets_ns is None else seat.offsets_ns
+    columns = with_unserved(columns, due, timing.window_end_ns)
     spec, observed = seat.request.spec, _observed(seat.part)
     in_window = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
     host_ns = float(seat.request.kernels.launches.sum()) * controls.launch_us * 1e3 * int(in_window.sum())
