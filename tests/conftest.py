@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     # Devices are locked by files in the temporary folder: workers that share it would wait for each other.
@@ -17,6 +18,10 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
 from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
+
+# A deadline measures the machine and not the code; and a failure has to come back when the test is run again.
+settings.register_profile("cotenant", deadline=None, derandomize=True)
+settings.load_profile("cotenant")
 
 __all__ = ["mock_nvml", "nvml_library"]
 
