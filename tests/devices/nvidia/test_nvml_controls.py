@@ -185,6 +185,7 @@ def test_a_gpu_lost_half_way_keeps_its_note_for_when_it_returns(mock_nvml):
     mock_nvml.change(0, lost=0)
     with controls.applied(gpu, {"power_limit_w": 250}):
         assert state(gpu)[1] == 250
+    assert state(gpu)[1] == 300
 
 
 @pytest.fixture
@@ -232,6 +233,22 @@ def test_after_a_kill_the_next_run_starts_from_how_it_was(holder):
     with controls.applied(gpu, {"power_limit_w": 250}):
         assert state(gpu) == (135, 250)
     assert state(gpu) == (135, 300)
+
+
+def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_killed_one(holder, mock_nvml):
+    holder.kill()
+    holder.wait(timeout=20)
+    gpu = nvml.find(0)
+    mock_nvml.set_system(root=0)
+    with controls.applied(gpu, {}) as violations:
+        assert state(gpu) == (1200, 200)
+    [sentence] = violations
+    assert sentence.startswith("clocks or limits of GPU 0 (Tesla V100-SXM2-16GB) are still as an earlier run set them")
+    assert "is kept from this user" in sentence
+    mock_nvml.set_system(root=1)
+    with controls.applied(gpu, {}) as violations:
+        assert state(gpu) == (135, 300)
+    assert violations == []
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"uuid": 1}', '{"before": {}}'])

@@ -1,5 +1,6 @@
 """Clocks, power limit and persistence of a GPU: set, read back, watched, and put back on every way out."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -25,11 +26,11 @@ def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
     """Set the controls; what did not take or did not hold is in the list that this gives, complete after leaving.
 
     Everything is put back on leaving, also when an exception, Ctrl-C or SIGTERM ends the trial. A note on disk lets
-    `restore` do it after a kill.
+    `restore` do it after a kill, and whoever comes next: a trial without settings must not run under those of another.
 
     Args:
         gpu: Which.
-        settings: See `settings.CONTROLS`; empty: nothing is touched.
+        settings: See `settings.CONTROLS`; empty: nothing is touched but what a killed run left.
 
     Raises:
         DeviceError: A setting is unknown or out of range.
@@ -37,9 +38,9 @@ def applied(gpu: GpuFacts, settings: Mapping[str, Any]) -> Iterator[list[str]]:
     """
     wanted = check(gpu, settings)
     if not wanted.anything:
-        yield []
+        yield _left_in_force(gpu)
         return
-    restore(gpu)
+    restore(gpu, own=True)
     before = _before(gpu, wanted)
     with ExitStack() as undo:
         undo.enter_context(_sigterm_unwinds())
@@ -73,18 +74,32 @@ def require_permission(gpu: GpuFacts, settings: Mapping[str, Any]) -> None:
             raise _root_only(gpu, first, problem) from None
 
 
-def restore(gpu: GpuFacts) -> tuple[str, ...]:
+def restore(gpu: GpuFacts, *, own: bool = False) -> tuple[str, ...]:
     """Put back what a killed run left behind; gives one sentence for each thing that was done.
+
+    Args:
+        gpu: Which.
+        own: Also what this process could not put back, since the GPU was lost then.
 
     Raises:
         DriverProblem: Only root may.
     """
     note = notes.read(gpu.uuid)
-    if note is None or not note.orphaned:
+    if note is None or not (note.orphaned or (own and note.pid == os.getpid())):
         return ()
     _undo(gpu, note.before)
     notes.remove(gpu.uuid)
     return tuple(done for _, done in _work(gpu, note.before))
+
+
+def _left_in_force(gpu: GpuFacts) -> list[str]:
+    """Put back what a killed run left; a sentence if that can't be done here."""
+    try:
+        restore(gpu, own=True)
+    except library.DriverProblem as problem:
+        left = f"clocks or limits of {gpu.label} are still as an earlier run set them, and can't be put back"
+        return [f"{left}: {problem.message}"]
+    return []
 
 
 def left_behind() -> Mapping[str, tuple[str, ...]]:
