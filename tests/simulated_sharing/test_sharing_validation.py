@@ -103,7 +103,7 @@ def test_copies_and_slices_are_within_eight_per_cent():
 @pytest.mark.slow
 def test_the_constants_are_what_the_fitted_models_give(monkeypatch):
     """Only rows that are marked as fitted are looked at here."""
-    measured, _ = parvagpu._read(DATA)
+    measured, _, _ = parvagpu._read(DATA)
     times = {
         model: [parvagpu._time(case, measured[case]) for case in measured if parvagpu._is_solo_of(case, model)]
         for model in parvagpu.FITTED

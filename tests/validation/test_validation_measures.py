@@ -35,10 +35,10 @@ def test_a_baseline_that_some_rows_lack_is_left_out():
     assert absolute_error(rows, of="time").baselines == {}
 
 
-def test_without_held_out_rows_there_is_no_figure_and_no_target_is_reached():
+def test_without_held_out_rows_there_is_no_figure_and_no_verdict():
     measure = absolute_error(ROWS[2:], of="time", target=Target(high=50))
     assert math.isnan(measure.value)
-    assert measure.reached is False
+    assert measure.reached is None
 
 
 def test_rank_correlation_has_signs_ties_and_constants():

@@ -29,10 +29,11 @@ from cotenant.cli.output import as_json, console, show, show_json
 def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Path | None, as_json: bool) -> int:
     """Compare the simulation with real measurements, data set by data set.
 
-    Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Exit code 3: a target
-    is missed.
+    Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Data sets that are
+    not in the folder are named and left out. Exit code 1: a file can't be used; 3: a target is missed.
     """
-    from cotenant.report.validation import summary
+    from cotenant.report.literal import literal
+    from cotenant.report.validation import progress, summary
     from cotenant.verbs.validate import validate
 
     talk = console(talk=True)
@@ -41,13 +42,15 @@ def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Pa
         only,
         write=write,
         errors=errors,
-        seen=lambda result: talk.print(f"{result.data_set}: {result.what}"),
+        seen=lambda one: talk.print(literal(progress(one))),
     )
     if as_json:
         show_json(validation.to_json())
     else:
-        show(summary(validation.results))
+        show(summary(validation.results, validation.skipped))
     for file in (write, errors):
         if file is not None:
             talk.print(f"Written: {file}")
+    if validation.damaged:
+        return Exit.ERROR
     return Exit.BREACH if validation.missed else Exit.OK

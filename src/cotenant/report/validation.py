@@ -10,11 +10,16 @@ from rich.text import Text
 
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING, figure
-from cotenant.validation.result import Measure, Result
+from cotenant.validation.result import Measure, Result, Skipped
 
 
-def summary(results: Sequence[Result]) -> Group:
-    """A table for each question, and how many targets are reached."""
+def progress(one: Result | Skipped) -> str:
+    """What has just been compared, or why it was not."""
+    return f"{one.data_set}: skipped. {one.why}" if isinstance(one, Skipped) else f"{one.data_set}: {one.what}"
+
+
+def summary(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> Group:
+    """A table for each question, what was left out, and how many targets are reached."""
     parts: list[RenderableType] = []
     for result in results:
         parts.append(Text(literal(f"{result.data_set}: {result.what}"), "bold"))
@@ -24,17 +29,27 @@ def summary(results: Sequence[Result]) -> Group:
             table.add_column(name, justify="right" if name in {"simulated", "measured"} else "left", overflow="fold")
         for measure in result.measures:
             table.add_row(*(Text(literal(cell)) for cell in cells(measure)), _mark(measure))
-        parts.extend((table, Text()))
-    parts.append(Text(verdict(results)))
+        parts.append(table)
+        parts.extend(Text(literal(sentence), "dim") for sentence in result.left_out)
+        parts.append(Text())
+    parts.extend(Text(literal(progress(one)), "yellow") for one in skipped)
+    parts.append(Text(literal(verdict(results, skipped))))
     return Group(*parts)
 
 
-def verdict(results: Sequence[Result]) -> str:
-    """One sentence: how many targets, how many reached, which not."""
+def verdict(results: Sequence[Result], skipped: Sequence[Skipped] = ()) -> str:
+    """One sentence: how many targets, how many reached, which not, which could not be judged."""
     judged = [(result, measure) for result in results for measure in result.measures if measure.target is not None]
-    missed = [f"{measure.name} ({result.data_set})" for result, measure in judged if not measure.reached]
-    reached = f"{len(judged) - len(missed)} of {len(judged)} targets are reached"
-    return f"{reached}; missed: {', '.join(missed)}." if missed else f"{reached}."
+    empty = [f"{measure.name} ({result.data_set})" for result, measure in judged if not measure.n]
+    missed = [f"{measure.name} ({result.data_set})" for result, measure in judged if measure.reached is False]
+    parts = [f"{sum(bool(measure.reached) for _, measure in judged)} of {len(judged)} targets are reached"]
+    if missed:
+        parts.append(f"missed: {', '.join(missed)}")
+    if empty:
+        parts.append(f"no held-out rows for: {', '.join(empty)}")
+    if skipped:
+        parts.append(f"not compared: {', '.join(one.data_set for one in skipped)}")
+    return f"{'; '.join(parts)}."
 
 
 def cells(measure: Measure) -> tuple[str, str, str, str, str]:
@@ -63,11 +78,13 @@ def target(measure: Measure) -> str:
 
 
 def _with_unit(value: float, unit: str) -> str:
+    if math.isnan(value):
+        return NOTHING
     shown = f"{value:.3f}" if not unit and abs(value) <= 1 else figure(value)
     return f"{shown} {unit}".strip()
 
 
 def _mark(measure: Measure) -> Text:
     if measure.reached is None:
-        return Text()
+        return Text() if measure.target is None else Text("no rows", "yellow")
     return Text("reached", "green") if measure.reached else Text("missed", "bold red")

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cotenant.report.scatter import scatter
-from cotenant.report.validation import cells, verdict
-from cotenant.validation.result import Result
+from cotenant.report.validation import cells, progress, verdict
+from cotenant.validation.result import Result, Skipped
 
 HEAD = """# How far to trust the simulation
 
@@ -21,9 +21,10 @@ MOST_POINTS = 1500
 """More than these are thinned in a figure, evenly; tables use all."""
 
 
-def markdown(results: Sequence[Result], *, folder: str) -> str:
+def markdown(results: Sequence[Result], skipped: Sequence[Skipped] = (), *, folder: str) -> str:
     """The page; figures are expected in ``folder`` beside it."""
-    parts = [HEAD, verdict(results), ""]
+    parts = [HEAD, _text(verdict(results, skipped)), "", *(f"- {_text(progress(one))}" for one in skipped)]
+    parts += [""] if skipped else []
     for result, figure in zip(results, _names(folder, results), strict=True):
         parts += [
             f"## {_text(result.data_set)}: {_text(result.what)}",
@@ -34,11 +35,13 @@ def markdown(results: Sequence[Result], *, folder: str) -> str:
             "|---|---:|---:|---|---|---|",
         ]
         for measure in result.measures:
-            reached = "" if measure.reached is None else "yes" if measure.reached else "**no**"
+            unknown = "" if measure.target is None else "no rows"
+            reached = unknown if measure.reached is None else "yes" if measure.reached else "**no**"
             fitted = "" if measure.fitted is None else f" (rows used for fitting: {measure.fitted:.3g})"
             name, value, *rest = (_text(cell) for cell in cells(measure))
             parts.append(f"| {name} | {value}{fitted} | {' | '.join(rest)} | {reached} |")
-        parts += ["", *(f"- {_text(note)}" for note in result.notes), *([""] if result.notes else [])]
+        notes = (*result.notes, *result.left_out)
+        parts += ["", *(f"- {_text(note)}" for note in notes), *([""] if notes else [])]
         if result.rows:
             parts += [f"![{_text(result.quantity)}: simulated over measured]({figure})", ""]
     return "\n".join(parts).rstrip() + "\n"

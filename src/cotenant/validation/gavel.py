@@ -11,6 +11,7 @@ from cotenant.devices.simulated.anatomy import TYPICAL, Anatomy, Measured, told_
 from cotenant.devices.simulated.trace import Trace
 from cotenant.errors import DataError
 from cotenant.validation.copies import request_ns
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error
 from cotenant.validation.reading import HINT, read_json
 from cotenant.validation.result import Result, Row, Target
@@ -61,6 +62,8 @@ FAMILIES = {
     # An autoencoder over 20,108 items with 200 hidden units; one reported iteration goes over all training users
     "Recommendation": Family(kernels=90, item_flops=48.3e6, item_bytes=12 * 4 * 20108.0, steps_per_iteration=116_677.0),
 }
+UNKNOWN = Family(kernels=1000)
+"""A model that nobody described: its times over batches tell host and device apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +77,30 @@ class Job:
     """Of one step, alone."""
 
 
+Table = Mapping[str, Mapping[str, Any]]
+"""By job: its throughput alone (`null`), and both throughputs beside each other job."""
+
+
 def validate(data: Path) -> tuple[Result, ...]:
     """Pairs with solos given."""
+    left_out = LeftOutRows()
     table = _read(data)
     jobs = {name: _job(name, table[name]["null"]) for name in sorted(table)}
     traces = _traces(jobs)
     alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
     slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
     for first in jobs:
-        for second in jobs:
-            mine, theirs = table[first].get(second, (0.0, 0.0))
-            if first <= second and mine > 0 and theirs > 0:
+        for second in (name for name in jobs if first <= name):
+            mine, theirs = _pair(table, first, second, left_out)
+            if mine > 0 and theirs > 0:
                 times = request_ns([traces[first], traces[second]], requests=4)
                 slowdowns[first, second] = (table[first]["null"] / mine, times[0] / alone[first])
                 if first != second:
                     slowdowns[second, first] = (table[second]["null"] / theirs, times[1] / alone[second])
+        for other in sorted(set(table[first]) - set(jobs) - {"null"}):
+            left_out.add("the other job wasn't measured alone", f"{first} and {other}", 2)
+    if not slowdowns:
+        raise DataError(f"{FILE} has no pair of jobs on {GPU!r} with a throughput of both.", hint=HINT)
     constant = median(measured for measured, _ in slowdowns.values())
     rows = [
         Row(
@@ -113,19 +125,29 @@ def validate(data: Path) -> tuple[Result, ...]:
         rows=tuple(rows),
         measures=(absolute_error(rows, of="slowdown", target=Target(high=15.0)),),
         stands_for="training",
-        notes=(
-            CPU_NOTE,
-            MPS_NOTE,
-        ),
+        notes=(CPU_NOTE, MPS_NOTE, *_guessed(jobs)),
+        left_out=left_out.sentences(),
     )
     return (result,)
 
 
+def _pair(
+    table: Mapping[str, Mapping[str, Any]], first: str, second: str, left_out: LeftOutRows
+) -> tuple[float, float]:
+    """Throughputs of two jobs together, from either one's row; zeros where there are none to compare with."""
+    mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
+    if not (mine > 0 and theirs > 0):
+        why = "they weren't measured together" if mine < 0 else "they don't fit together"
+        left_out.add(why, f"{first} and {second}", 1 if first == second else 2)
+    return mine, theirs
+
+
 def _traces(jobs: Mapping[str, Job]) -> Mapping[str, Trace]:
     traces: dict[str, Trace] = {}
-    for family, known in FAMILIES.items():
+    for family in sorted({job.family for job in jobs.values()}):
+        known = FAMILIES.get(family, UNKNOWN)
         members = [job for job in jobs.values() if job.family == family]
-        if known.item_flops is None and members:
+        if known.item_flops is None:
             anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
             traces |= {job.name: _scaled(anatomy, job, known.kernels) for job in members}
         else:
@@ -149,22 +171,33 @@ def _by_flops(job: Job, known: Family) -> Trace:
     return anatomy.trace(1, unit_ns=1e9, kernels=known.kernels, serial=job.seconds - device)
 
 
+def _guessed(jobs: Mapping[str, Job]) -> tuple[str, ...]:
+    unknown = sorted({job.family for job in jobs.values()} - set(FAMILIES))
+    return (f"Of these jobs nothing but their times is known: {', '.join(unknown)}.",) if unknown else ()
+
+
 def _job(name: str, iterations_per_s: float) -> Job:
     family, _, rest = name.partition(" (batch size ")
-    if family not in FAMILIES:
-        raise DataError(f"{FILE} has a job {name!r} of an unknown model.", hint=HINT)
-    batch = int(rest.rstrip(")")) if rest else 1
-    steps = FAMILIES[family].steps_per_iteration / batch or 1.0
-    return Job(name, family, batch, 1 / iterations_per_s / steps)
+    batch = int(rest.rstrip(")")) if rest.rstrip(")").isdecimal() else 1
+    known = FAMILIES.get(family, UNKNOWN)
+    steps = known.steps_per_iteration / max(batch, 1) or 1.0
+    return Job(name, family, max(batch, 1), 1 / iterations_per_s / steps)
 
 
-def _read(data: Path) -> Mapping[str, Mapping[str, Any]]:
+def _read(data: Path) -> Table:
     table = read_json(data, FILE)
-    try:
-        jobs = table[GPU]
-        good = all(math.isfinite(job["null"]) and job["null"] > 0 for job in jobs.values())
-    except (KeyError, TypeError, AttributeError):
-        good = False
-    if not good:
-        raise DataError(f"{FILE} has no solo throughputs for {GPU!r}.", hint=HINT)
+    jobs = table.get(GPU) if isinstance(table, dict) else None
+    if not isinstance(jobs, dict) or not jobs:
+        raise DataError(f"{FILE} has no jobs on {GPU!r}.", hint=HINT)
+    for name, row in jobs.items():
+        if not isinstance(row, dict) or not _is_rate(row.get("null")) or not row["null"]:
+            raise DataError(f"{FILE} has no throughput of {name!r} alone on {GPU!r}.", hint=HINT)
+        for other, pair in row.items():
+            good = isinstance(pair, list) and len(pair) == 2 and all(map(_is_rate, pair))
+            if other != "null" and not good:
+                raise DataError(f"{FILE} has no two throughputs of {name!r} beside {other!r}.", hint=HINT)
     return dict(jobs)
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and value >= 0

@@ -11,19 +11,23 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.dies import LONGHORN, Dies, fleet
 from cotenant.devices.simulated.power import FULL, Activity, Floats
 from cotenant.devices.simulated.settling import FREE, Limits, settle_fleet, shown_clock_mhz
+from cotenant.errors import DataError
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error, spearman
-from cotenant.validation.reading import number, read_table
+from cotenant.validation.reading import HINT, AbsentData, positive, read_table
 from cotenant.validation.result import Measure, Result, Row, Target
 
 SGEMM = "power/v100_sgemm-longhorn.csv"
 PAGERANK = "power/v100_pagerank-longhorn.csv"
 FITTED_CABINETS = ("c002", "c003", "c004", "c005", None)
 """None: the file doesn't say. About half of the GPUs."""
-SOURCE = "392 Tesla V100-SXM2-16GB of TACC Longhorn, 11,087 runs of SGEMM, hal-uw/blox-pal (MIT)"
+SOURCE = "{gpus:,} Tesla V100-SXM2-16GB, {runs:,} runs of SGEMM; TACC Longhorn, hal-uw/blox-pal (MIT)"
 SPLIT = (
     "Spread of dies, cooling and leakage fitted on the GPUs of cabinets c002 to c005 or of none named; "
-    "cabinets c006 to c009 are held out."
+    "all other cabinets are held out."
 )
+FEWEST = 8
+"""Fewer GPUs have no spread to compare with."""
 GPUS = 392
 FLEETS = 20
 """Simulated fleets, each as large as the real one; figures are their means, so that no lucky draw decides."""
@@ -44,6 +48,8 @@ CHOICE_NOTE = (
     "plain estimate, 0.22 and 0.27 %. The ranges asked of correlations and of the locked clock were set after a "
     "first look."
 )
+COLUMNS = ("perf", "freq", "temp", "pwr")
+"""Time, clock, temperature and power of a run."""
 THROTTLED_W = 290.0
 """Below this a GPU isn't held by its power limit: 4 of 392 are hot instead."""
 
@@ -62,6 +68,8 @@ class Fleet:
     def by_gpu(self, column: Floats) -> list[Floats]:
         """The column's values, GPU by GPU."""
         order = np.argsort(self.gpu, kind="stable")
+        if not order.size:
+            return []
         return np.split(column[order], np.flatnonzero(np.diff(self.gpu[order])) + 1)
 
     def medians(self) -> "Fleet":
@@ -90,12 +98,18 @@ class Seen:
 
 def validate(data: Path) -> tuple[Result, ...]:
     """The fleet under SGEMM."""
+    left_out = LeftOutRows()
     cabinets = _cabinets(data)
-    learnt, judged = (Seen.of(_measured(data, SGEMM, cabinets, fitted=fitted)) for fitted in (True, False))
-    light = _measured(data, PAGERANK, cabinets, fitted=False).medians()
+    learnt, judged = (_measured(data, SGEMM, cabinets, fitted=fitted) for fitted in (True, False))
+    if judged.gpus.gpu.size < FEWEST:
+        raise DataError(
+            f"{SGEMM} has {judged.gpus.gpu.size} GPUs of cabinets that nothing was fitted on; "
+            f"a spread takes at least {FEWEST}.",
+            hint=HINT,
+        )
+    light = _light(data, cabinets, left_out)
     fleets = tuple(Seen.of(simulated(seed)) for seed in range(FLEETS))
     locked = tuple(simulated(seed, FULL, Limits(clock_mhz=LOCKED_MHZ)) for seed in range(FLEETS))
-    unloaded = tuple(simulated(seed, LIGHT_LOAD) for seed in range(FLEETS))
     rows = (*_rows(learnt, fleets, held_out=False), *_rows(judged, fleets, held_out=True))
     gpus = len(judged.gpus.gpu)
 
@@ -107,7 +121,7 @@ def validate(data: Path) -> tuple[Result, ...]:
         Result(
             data_set="longhorn",
             what="fleet of V100s running SGEMM at the power limit",
-            source=SOURCE,
+            source=SOURCE.format(gpus=gpus + learnt.gpus.gpu.size, runs=judged.runs.gpu.size + learnt.runs.gpu.size),
             split=SPLIT,
             quantity="time relative to the fleet's median, by rank",
             unit="",
@@ -130,14 +144,7 @@ def validate(data: Path) -> tuple[Result, ...]:
                     "%",
                     gpus,
                 ),
-                Measure(
-                    "whisker range / median of power, PageRank at a fixed clock",
-                    float(np.mean([whiskers(one.medians().power_w) for one in unloaded])),
-                    "%",
-                    len(light.gpu),
-                    measured=whiskers(light.power_w),
-                    baselines=_named({"all_alike": 0.0}),
-                ),
+                *_under_light_load(light),
                 compared("rank correlation time-temperature", "", "time-temperature", all_alike=0.0),
                 compared("clock lost per degree", "MHz/C", "slope", all_alike=0.0),
                 compared("repeatability: median CV of one GPU's runs", "%", "repeatability"),
@@ -145,8 +152,37 @@ def validate(data: Path) -> tuple[Result, ...]:
                 compared("coolest GPU", "C", "coolest"),
                 compared("warmest GPU", "C", "warmest"),
             ),
-            notes=(_spread_note(fleets), _fitted_note(learnt), LOCK_NOTE, CHOICE_NOTE),
+            notes=(_spread_note(fleets), *_fitted_note(learnt), *((LOCK_NOTE,) if light else ()), CHOICE_NOTE),
+            left_out=left_out.sentences(),
             stands_for="fleet",
+        ),
+    )
+
+
+def _light(data: Path, cabinets: Mapping[str, str], left_out: LeftOutRows) -> Seen | None:
+    """The runs under a light load, where they are at hand."""
+    try:
+        light = _measured(data, PAGERANK, cabinets, fitted=False)
+    except AbsentData:
+        return None
+    if light.gpus.gpu.size < FEWEST:
+        left_out.add(f"they are of fewer than {FEWEST} GPUs", PAGERANK, light.runs.gpu.size)
+        return None
+    return light
+
+
+def _under_light_load(light: Seen | None) -> tuple[Measure, ...]:
+    if light is None:
+        return ()
+    unloaded = [simulated(seed, LIGHT_LOAD).medians() for seed in range(FLEETS)]
+    return (
+        Measure(
+            "whisker range / median of power, PageRank at a fixed clock",
+            float(np.mean([whiskers(one.power_w) for one in unloaded])),
+            "%",
+            light.gpus.gpu.size,
+            measured=whiskers(light.gpus.power_w),
+            baselines=_named({"all_alike": 0.0}),
         ),
     )
 
@@ -159,12 +195,15 @@ def _spread_note(fleets: Sequence[Seen]) -> str:
     )
 
 
-def _fitted_note(learnt: Seen) -> str:
-    return (
+def _fitted_note(learnt: Seen) -> tuple[str, ...]:
+    if learnt.gpus.gpu.size < FEWEST:
+        return ()
+    note = (
         f"The {len(learnt.gpus.gpu)} GPUs used for fitting, measured: whisker range {learnt.figure('whiskers'):.1f} %, "
         f"rank correlations {learnt.figure('time-clock'):.2f} (time-clock) and {learnt.figure('time-power'):.2f} "
         f"(time-power), {learnt.figure('slope'):.2f} MHz/C."
     )
+    return (note,)
 
 
 @cache
@@ -197,11 +236,14 @@ def _whiskers(one: Fleet) -> float:
 
 def _slope(gpus: Fleet) -> float:
     healthy = gpus.power_w > THROTTLED_W
+    if np.unique(gpus.temperature_c[healthy]).size < 2:
+        return float("nan")
     return float(np.polyfit(gpus.temperature_c[healthy], gpus.clock_mhz[healthy], 1)[0])
 
 
 def _repeatability(one: Fleet) -> float:
-    return float(np.median([np.std(runs) / np.mean(runs) for runs in one.by_gpu(one.time) if len(runs) > 3]) * 100.0)
+    spreads = [np.std(runs) / np.mean(runs) for runs in one.by_gpu(one.time) if len(runs) > 3]
+    return float(np.median(spreads) * 100.0) if spreads else float("nan")
 
 
 OF_RUNS: Mapping[str, Callable[[Fleet], float]] = {
@@ -225,6 +267,8 @@ def _named(baselines: Mapping[str, float]) -> dict[str, float]:
 
 def _rows(real: Seen, fleets: Sequence[Seen], *, held_out: bool) -> list[Row]:
     """Real GPUs from fast to slow beside the simulated fleets' GPUs of the same rank."""
+    if not real.gpus.time.size:
+        return []
     times = np.sort(real.gpus.time)
     times = times / np.median(times)
     ranks = (np.arange(len(times)) + 0.5) / len(times)
@@ -239,15 +283,17 @@ def _cabinets(data: Path) -> dict[str, str]:
     """Where each GPU stands, from both files: neither knows all."""
     found: dict[str, str] = {}
     for file in (SGEMM, PAGERANK):
-        for row in read_table(data, file, ("uuid", "cabinet")):
-            if row["cabinet"] not in {"", "-1"}:
-                found[row["uuid"]] = row["cabinet"]
+        try:
+            rows = read_table(data, file, ("uuid", "cabinet"))
+        except AbsentData:
+            continue  # `_measured` says so where the file is needed
+        found |= {row["uuid"]: row["cabinet"] for row in rows if row["cabinet"] not in {"", "-1"}}
     return found
 
 
-def _measured(data: Path, file: str, cabinets: Mapping[str, str], *, fitted: bool) -> Fleet:
-    table = read_table(data, file, ("uuid", "perf", "freq", "temp", "pwr"))
+def _measured(data: Path, file: str, cabinets: Mapping[str, str], *, fitted: bool) -> Seen:
+    table = read_table(data, file, ("uuid", *COLUMNS))
     chosen = [row for row in table if (cabinets.get(row["uuid"]) in FITTED_CABINETS) == fitted]
-    names = {name: number_ for number_, name in enumerate(sorted({row["uuid"] for row in chosen}))}
-    columns = ([number(row[name], file, name) for row in chosen] for name in ("perf", "freq", "temp", "pwr"))
-    return Fleet(np.array([float(names[row["uuid"]]) for row in chosen]), *(np.array(column) for column in columns))
+    names = {name: place for place, name in enumerate(sorted({row["uuid"] for row in chosen}))}
+    columns = (np.array([positive(row[name], file, name) for row in chosen]) for name in COLUMNS)
+    return Seen.of(Fleet(np.array([float(names[row["uuid"]]) for row in chosen]), *columns))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from cotenant.devices.simulated.anatomy import Measured, told_apart
 from cotenant.validation.copies import request_ns
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error
-from cotenant.validation.reading import number, read_table
+from cotenant.validation.reading import count, positive, read_table
 from cotenant.validation.result import Result, Row
 
 FILE = "sharing/a100_mig_miso.csv"
@@ -54,12 +55,16 @@ class Case:
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Slices with the whole GPU given."""
-    times, unsteady = _read(data)
+    left_out = LeftOutRows()
+    times = _read(data, left_out)
     rows: list[Row] = []
     told: list[Row] = []
     for model in sorted({case.model for case in times}):
         of_model = {case: time for case, time in times.items() if case.model == model}
         whole = {case: time for case, time in of_model.items() if case.slice == WHOLE}
+        for case in of_model:
+            if Case(model, case.batch, WHOLE) not in whole:
+                left_out.add("there is no time of that batch on the whole GPU", model)
         if whole:
             rows += _rows(whole, of_model, given=whole)
             told += _rows(whole, of_model, given=of_model)
@@ -78,12 +83,15 @@ def validate(data: Path) -> tuple[Result, ...]:
             absolute_error(told, of="relative speed, had the slices' times been given too"),
         ),
         stands_for="mig",
-        notes=(
-            f"{unsteady} rows of deepspeech2 and gnn are left out: mean and median differ by more than {UNSTEADY:.0%}.",
-            *WHY_FURTHER_OFF,
-        ),
+        notes=WHY_FURTHER_OFF,
+        left_out=left_out.sentences(),
     )
     return (result,)
+
+
+def slices(data: Path) -> tuple[Row, ...]:
+    """Slices told from times on the whole GPU."""
+    return validate(data)[0].rows
 
 
 def _rows(whole: Mapping[Case, float], times: Mapping[Case, float], *, given: Mapping[Case, float]) -> list[Row]:
@@ -115,13 +123,15 @@ def _rows(whole: Mapping[Case, float], times: Mapping[Case, float], *, given: Ma
     return rows
 
 
-def _read(data: Path) -> tuple[Mapping[Case, float], int]:
-    times, unsteady = {}, 0
+def _read(data: Path, left_out: LeftOutRows) -> Mapping[Case, float]:
+    times = {}
     for row in read_table(data, FILE, _COLUMNS):
-        typical = number(row["median_s_per_iter"], FILE, "median_s_per_iter")
-        mean = number(row["mean_s_per_iter"], FILE, "mean_s_per_iter")
-        if abs(mean / typical - 1) > UNSTEADY:
-            unsteady += 1
+        batch = count(row["batch"], FILE, "batch")
+        typical, mean = (positive(row[name], FILE, name) for name in ("median_s_per_iter", "mean_s_per_iter"))
+        if row["mig_slice"] not in SLICES:
+            left_out.add("an A100-40GB has no such slice", row["mig_slice"])
+        elif abs(mean / typical - 1) > UNSTEADY:
+            left_out.add(f"mean and median differ by more than {UNSTEADY:.0%}", row["model"])
         else:
-            times[Case(row["model"], int(row["batch"]), row["mig_slice"])] = typical
-    return times, unsteady
+            times[Case(row["model"], batch, row["mig_slice"])] = typical
+    return times

@@ -1,16 +1,17 @@
 """ParvaGPU: eleven inference models on an A100-80GB, over MIG slices, batches and 1-5 processes under MPS."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from cotenant.devices.simulated.anatomy import Anatomy, Measured, told_apart
 from cotenant.devices.simulated.trace import Trace
 from cotenant.validation.copies import request_ns
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error
 from cotenant.validation.parvagpu_traced import can_be_traced, traced
-from cotenant.validation.reading import number, read_table
+from cotenant.validation.reading import count, number, read_table
 from cotenant.validation.result import Result, Row, Target
 
 FILE = "sharing/a100_mig_mps_parvagpu.csv"
@@ -60,24 +61,28 @@ Throughputs = Mapping[Case, float]
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Processes side by side with solos given; slices with the whole GPU given."""
-    measured, copied = _read(data)
+    measured, copied, left_out = _read(data)
     return (
-        _processes(measured, copied),
+        replace(_processes(measured, copied), left_out=left_out),
         _traced_slices(measured),
         _slices(measured, copied, probed=True),
         _slices(measured, copied, probed=False),
     )
 
 
-def traced_slices(data: Path) -> Result:
-    """Slices told from the architecture and from solo times on the whole GPU."""
-    return _traced_slices(_read(data)[0])
+def best_slices(data: Path) -> tuple[Row, ...]:
+    """Slices told from what is known of a model: its architecture where it can be traced, else its times alone."""
+    measured, copied, _ = _read(data)
+    known = can_be_traced({case.model for case in measured})
+    untraced = {case: value for case, value in measured.items() if case.model not in known}
+    return (*_traced_slices(measured).rows, *_slices(untraced, copied, probed=True).rows)
 
 
 def _processes(measured: Throughputs, copied: frozenset[Case]) -> Result:
     cases = sorted(case for case in measured if case.processes > 1)
     slowdowns = {case: measured[_solo(case)] / measured[case] for case in cases}
-    constant = median(slowdown for case, slowdown in slowdowns.items() if case.model in FITTED)
+    of_fitted = [slowdown for case, slowdown in slowdowns.items() if case.model in FITTED]
+    constant = median(of_fitted or slowdowns.values() or [1.0])
     anatomies = {
         model: told_apart([_time(case, measured[case]) for case in measured if _is_solo_of(case, model)])
         for model in {case.model for case in cases}
@@ -114,7 +119,7 @@ def _processes(measured: Throughputs, copied: frozenset[Case]) -> Result:
         rows=tuple(rows),
         measures=(absolute_error(rows, of="slowdown", target=Target(high=8.0)),),
         stands_for="mps",
-        notes=(_copied_note(copied),),
+        notes=(_copied_note(copied),) if copied else (),
     )
 
 
@@ -123,8 +128,12 @@ def _traced_slices(measured: Throughputs) -> Result:
     known = can_be_traced({case.model for case in cases})
     networks = {model: traced(model, _whole_ms(measured, model), WHOLE) for model in sorted(known)}
     alone: dict[Case, float] = {}
-    rows = []
-    for case in (case for case in cases if case.model in known):
+    rows: list[Row] = []
+    left_out = LeftOutRows()
+    for case in cases:
+        if case.model not in known:
+            left_out.add("the architecture isn't known, so that no kernels can be traced", case.model)
+            continue
         for one in (case, _whole(case)):
             if one not in alone:
                 trace = networks[one.model].trace(one.batch, one.gpcs, DRAM_SHARE[one.gpcs])
@@ -143,6 +152,7 @@ def _traced_slices(measured: Throughputs) -> Result:
         measures=(absolute_error(rows, of="relative speed"),),
         stands_for="mig",
         notes=TRACED_NOTES,
+        left_out=left_out.sentences(),
     )
 
 
@@ -216,20 +226,29 @@ def _copied_note(copied: frozenset[Case]) -> str:
     )
 
 
-def _read(data: Path) -> tuple[Throughputs, frozenset[Case]]:
-    measured = {}
+def _read(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...]]:
+    """What was measured, which of it repeats another row, and what is left out."""
+    left_out = LeftOutRows()
+    measured: dict[Case, float] = {}
     for row in read_table(data, FILE, _COLUMNS):
-        model, gpcs, batch, processes, text = (row[column] for column in _COLUMNS)
+        model, text = row["model"], row[_COLUMNS[-1]]
+        gpcs, batch, processes = (count(row[column], FILE, column) for column in _COLUMNS[1:4])
         throughput = number(text, FILE, _COLUMNS[-1]) if text else 0.0
-        if throughput > 0:
-            measured[Case(model, int(gpcs), int(batch), int(processes))] = throughput
-    kept = {case: value for case, value in measured.items() if _solo(case) in measured}
+        if throughput <= 0:
+            left_out.add("it ran out of memory (no throughput)", model)
+        elif gpcs not in SM_SHARE:
+            left_out.add("an A100 has no such slice", f"{gpcs}g")
+        else:
+            measured[Case(model, gpcs, batch, processes)] = throughput
+    for case in [case for case in measured if _solo(case) not in measured]:
+        left_out.add("it wasn't measured alone", case.model)
+        del measured[case]
     copied = frozenset(
         case
-        for case, value in kept.items()
-        if kept.get(Case(case.model, case.gpcs, case.batch, case.processes - 1)) == value
+        for case, value in measured.items()
+        if measured.get(Case(case.model, case.gpcs, case.batch, case.processes - 1)) == value
     )
-    return kept, copied
+    return measured, copied, left_out.sentences()
 
 
 def _time(case: Case, throughput: float) -> Measured:

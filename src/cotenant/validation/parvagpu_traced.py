@@ -32,11 +32,15 @@ _TEXT_BYTES = 3 * TOKENS * 8
 _CATALOGUE = {
     "bert": "bert-large",
     "mobilenetv2": "mobilenet-v2",
+    "resnet18": "resnet18",
+    "resnet34": "resnet34",
     "resnet50": "resnet50",
     "resnet101": "resnet101",
     "resnet152": "resnet152",
 }
 _CLASSIC: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "vgg11": ("vgg", (1, 1, 2, 2, 2)),
+    "vgg13": ("vgg", (2, 2, 2, 2, 2)),
     "vgg16": ("vgg", (2, 2, 3, 3, 3)),
     "vgg19": ("vgg", (2, 2, 4, 4, 4)),
     "densenet121": ("densenet", (6, 12, 24, 16)),

@@ -11,12 +11,18 @@ from cotenant.errors import DataError
 HINT = "give --data the folder that holds the measured data; its README lists the files"
 
 
+class AbsentData(DataError):
+    """The folder has no such file: nothing is wrong with it, there is only nothing to compare with."""
+
+
 def read_table(data: Path, file: str, columns: Sequence[str]) -> list[dict[str, str]]:
     """The rows of a CSV file below ``data``, each with at least the named columns, as text without outer blanks."""
     try:
         with _path(data, file).open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream, skipinitialspace=True)
-            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if not reader.fieldnames:
+                raise DataError(f"{file} is empty.", hint=HINT)
+            missing = [column for column in columns if column not in reader.fieldnames]
             if missing:
                 raise DataError(f"{file} has no column {', '.join(map(repr, missing))}.", hint=HINT)
             rows = [{column: (row[column] or "").strip() for column in columns} for row in reader]
@@ -46,10 +52,39 @@ def number(text: str, file: str, column: str) -> float:
     return value
 
 
+def positive(text: str, file: str, column: str) -> float:
+    """A cell as a finite number above 0: a time, a throughput, a power."""
+    value = number(text, file, column)
+    if value <= 0:
+        raise DataError(f"{file} has {text!r} where column {column!r} should hold a number above 0.", hint=HINT)
+    return value
+
+
+def count(text: str, file: str, column: str) -> int:
+    """A cell as a whole number above 0: items of a batch, processes, tokens."""
+    value = number(text, file, column)
+    if value < 1 or value != int(value):
+        raise DataError(f"{file} has {text!r} where column {column!r} should hold a whole number above 0.", hint=HINT)
+    return int(value)
+
+
+def files(data: Path, pattern: str) -> list[str]:
+    """The files below ``data`` that the pattern names, at least one, in order."""
+    _folder(data)
+    found = sorted(path.relative_to(data).as_posix() for path in data.glob(pattern) if path.is_file())
+    if not found:
+        raise AbsentData(f"There is no {pattern} in {str(data)!r}.", hint=HINT)
+    return found
+
+
 def _path(data: Path, file: str) -> Path:
-    if not data.is_dir():
-        raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)
+    _folder(data)
     path = data / file
     if not path.is_file():
-        raise DataError(f"There is no {file} in {str(data)!r}.", hint=HINT)
+        raise AbsentData(f"There is no {file} in {str(data)!r}.", hint=HINT)
     return path
+
+
+def _folder(data: Path) -> None:
+    if not data.is_dir():
+        raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)

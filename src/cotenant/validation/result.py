@@ -58,8 +58,8 @@ class Measure:
 
     @property
     def reached(self) -> bool | None:
-        """None where there is no target."""
-        return None if self.target is None else self.target.reached_by(self.value)
+        """None where there is no target, or no row to judge it by."""
+        return None if self.target is None or not self.n else self.target.reached_by(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,8 @@ class Result:
     measures: tuple[Measure, ...]
     notes: tuple[str, ...] = ()
     """One sentence each: what the data can't tell, what was left out and why."""
+    left_out: tuple[str, ...] = ()
+    """One sentence for each reason why rows of the data aren't among these."""
     stands_for: Kind | None = None
     """The kind of simulated figure that the first measure says how far to trust; it travels with every such figure."""
 
@@ -98,6 +100,17 @@ class Result:
     def missed(self) -> tuple[Measure, ...]:
         """The measures that have a target and don't reach it."""
         return tuple(measure for measure in self.measures if measure.reached is False)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A data set that was not compared."""
+
+    data_set: str
+    why: str
+    """One sentence."""
+    damaged: bool
+    """True: its file is there and can't be used; False: there is no such file."""
 
 
 def held_out(rows: Sequence[Row]) -> tuple[Row, ...]:

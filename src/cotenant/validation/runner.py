@@ -6,7 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 from cotenant.errors import DataError
-from cotenant.validation.result import Result
+from cotenant.validation.reading import HINT, AbsentData
+from cotenant.validation.result import Result, Skipped
 
 DATA_SETS: tuple[str, ...] = (
     "vidur",
@@ -26,11 +27,35 @@ DATA_SETS: tuple[str, ...] = (
 """Modules of this package, in the order in which they are run and shown."""
 
 
-def run(data: Path, only: Sequence[str] = ()) -> Iterator[Result]:
-    """The results of every data set, or of those named, as they come."""
-    for name in chosen(only):
+NEED_NO_DATA = frozenset({"max_batch"})
+
+
+def run(data: Path, only: Sequence[str] = ()) -> Iterator[Result | Skipped]:
+    """The results of every data set, or of those named, as they come.
+
+    One that is absent or damaged doesn't keep the others from being compared; one that was asked for by its name does.
+
+    Raises:
+        DataError: There is no such folder or data set, the only ones named can't be used, or none can.
+    """
+    names = chosen(only)
+    if not data.is_dir():
+        raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)
+    compared = bool(only)
+    for name in names:
         validate: Callable[[Path], tuple[Result, ...]] = import_module(f"cotenant.validation.{name}").validate
-        yield from validate(data)
+        try:
+            results = validate(data)
+        except DataError as problem:
+            if only:
+                raise
+            yield Skipped(name, problem.message, damaged=not isinstance(problem, AbsentData))
+            compared = compared or not isinstance(problem, AbsentData)
+        else:
+            yield from results
+            compared = compared or name not in NEED_NO_DATA
+    if not compared:
+        raise DataError(f"{str(data)!r} holds none of the files of measured data.", hint=HINT)
 
 
 def chosen(only: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from cotenant.devices.simulated.power import Floats
 from cotenant.devices.simulated.sensors import shown_power_w
 from cotenant.errors import DataError
 from cotenant.validation.measures import absolute_error
-from cotenant.validation.reading import HINT, number, read_table
+from cotenant.validation.reading import HINT, AbsentData, number, read_table
 from cotenant.validation.result import Measure, Result, Row
 
 SOURCE = "nvidia-smi polled every 7 to 12 ms, JimZeyuYang/GPU_Power_Benchmark (MIT)"
@@ -26,12 +26,17 @@ STRETCH_S = 0.02
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Update periods (V100, A100), and the one-second average of an A5000 from its own instantaneous reading."""
-    return (_periods(data), _average(data))
+    results = [one for one in (_periods(data), _average(data)) if one is not None]
+    if not results:
+        raise AbsentData(f"There is no power/sensors/ in {str(data)!r}.", hint=HINT)
+    return tuple(results)
 
 
-def _periods(data: Path) -> Result:
+def _periods(data: Path) -> Result | None:
     rows = []
     for name, file in TRACES.items():
+        if not (data / file).is_file():
+            continue
         at_s, columns = _trace(data, file, ("power.draw [W]",))
         gpu = find_gpu(name)
         truth = np.arange(0.0, at_s[-1] + 1.0, 0.001)
@@ -46,6 +51,8 @@ def _periods(data: Path) -> Result:
                 baselines={"as often as it is read": float(np.median(np.diff(at_s))) * 1e3},
             )
         )
+    if not rows:
+        return None
     return Result(
         data_set="sensor_traces",
         what="how often a power reading changes, polled at the times of the real trace",
@@ -58,7 +65,9 @@ def _periods(data: Path) -> Result:
     )
 
 
-def _average(data: Path) -> Result:
+def _average(data: Path) -> Result | None:
+    if not (data / TRANSIENT).is_file():
+        return None
     at_s, (average, instant) = _trace(data, TRANSIENT, ("power.draw.average [W]", "power.draw.instant [W]"))
     grid = np.arange(at_s[0], at_s[-1], STRETCH_S)
     true_w = np.interp(grid[:-1] + STRETCH_S / 2, at_s, instant)

@@ -1,30 +1,35 @@
-"""Inference of vision models in mixed precision at large batches: RTX 3090."""
+"""Inference of vision models in mixed precision at large batches."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cotenant.devices.simulated.catalogue import find_gpu
+from cotenant.devices.simulated.catalogue import GpuSpec, find_gpu, gpu_names
 from cotenant.devices.simulated.cost import plain_roofline_ns, solo_costs
 from cotenant.devices.simulated.fusion import kernels_of
 from cotenant.devices.simulated.kernels import TRANSFER, Kernels
+from cotenant.errors import DataError
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error, rank_correlation
-from cotenant.validation.reading import number, read_table
+from cotenant.validation.reading import HINT, count, files, positive, read_table
 from cotenant.validation.result import Result, Row, Target
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.properties import remembered
 from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
 
-_FILE = "solo/vision_rtx3090_timm.csv"
+_FILES = "solo/vision_*_timm.csv"
+_GPUS = {"rtx3090": "rtx-3090", "rtx4090": "rtx-4090", "a100": "a100-sxm4-40gb", "v100": "v100-sxm2-16gb"}
+"""How file names call GPUs, where not as the catalogue does."""
 _COLUMNS = ("model", "infer_img_size", "infer_step_time", "infer_batch_size", "param_count")
 _FITTED = frozenset({"resnet50", "vit_base_patch16_224", "vit_base_patch16_384", "mobilenetv2_100", "efficientnet_b0"})
 _NAMES = re.compile(
     r"(?P<resnet>resnet(?:18|34|50|101|152))"
-    r"|vit_(?P<vit>tiny|small|base|large|huge)_patch(?P<patch>14|16|32)_(?:224|384)"
+    r"|vit_(?P<vit>tiny|small|base|large|huge)_patch(?P<patch>8|14|16|32)_(?:224|384)"
     r"|mobilenetv2_(?P<mobilenet>050|075|100|140)"
     r"|efficientnet_b(?P<efficientnet>[0-7])"
     r"|efficientnetv2_(?P<v2>s|m|l)"
@@ -73,27 +78,21 @@ class _Case:
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Simulated beside measured."""
-    gpu = find_gpu("rtx-3090")
     rows: list[Row] = []
-    for case in _cases(data):
-        entry = entry_of(case.model, case.image)
-        properties = _described(entry, case.batch) if entry is not None else None
-        if properties is None or abs((properties.params or 0) / 1e6 / case.params - 1) > _SAME_MODEL:
-            continue
-        kernels = _in_mixed_precision(properties.operators)
-        rows.append(
-            Row(
-                case=f"{case.model}, {case.image} pixels, batch {case.batch}",
-                measured=case.step_ms,
-                simulated=solo_costs(kernels, gpu).total_ns / 1e6,
-                baselines={"plain roofline": float(plain_roofline_ns(kernels, gpu).sum()) / 1e6},
-                held_out=case.model not in _FITTED,
-            )
-        )
+    left_out = LeftOutRows()
+    for file in files(data, _FILES):
+        called = Path(file).name.removeprefix("vision_").removesuffix("_timm.csv")
+        name = _GPUS.get(called, called)
+        if name in gpu_names():
+            rows += _rows(_cases(data, file, left_out), find_gpu(name), left_out)
+        else:
+            left_out.add("it wasn't measured on a GPU of the catalogue", called, len(read_table(data, file, _COLUMNS)))
+    if not rows:
+        raise DataError(f"{_FILES} have no row of a ResNet, ViT, MobileNetV2 or EfficientNet.", hint=HINT)
     return (
         Result(
             data_set="timm",
-            what="inference of ResNets, ViTs, MobileNetV2 and EfficientNets, mixed precision, batches of 96 to 1024",
+            what="inference of ResNets, ViTs, MobileNetV2 and EfficientNets, mixed precision, large batches",
             source="huggingface/pytorch-image-models, Apache-2.0; RTX 3090",
             split="fitted on ResNet-50, ViT-B/16, MobileNetV2 1.0 and EfficientNet-B0; all other models held out.",
             quantity="time",
@@ -103,18 +102,42 @@ def validate(data: Path) -> tuple[Result, ...]:
                 absolute_error(rows, of="time", target=Target(high=25.0)),
                 rank_correlation(rows, of="time", target=Target(low=0.97)),
             ),
-            notes=(
-                "The model's form (autocast, feeding of tensor cores) was settled with all rows in view.",
-                "Models are described by their own definitions and taken only where their parameters agree to 2 %.",
-                "The `tf_` and `deit_` variants have the same layers as others of the set and are left out.",
-            ),
+            notes=("The model's form (autocast, feeding of tensor cores) was settled with all rows in view.",),
+            left_out=left_out.sentences(),
         ),
     )
 
 
+def _rows(cases: Sequence[_Case], gpu: GpuSpec, left_out: LeftOutRows) -> list[Row]:
+    """Models are described by their own definitions, and taken only where their parameters agree."""
+    rows = []
+    for case in cases:
+        entry = entry_of(case.model, case.image)
+        properties = _described(entry, case.batch) if entry is not None else None
+        if properties is None or abs((properties.params or 0) / 1e6 / case.params - 1) > _SAME_MODEL:
+            left_out.add(f"parameters differ by more than {_SAME_MODEL:.0%} from those of that name", case.model)
+            continue
+        kernels = _in_mixed_precision(properties.operators)
+        rows.append(
+            Row(
+                case=f"{case.model}, {case.image} pixels, batch {case.batch}, {gpu.name}",
+                measured=case.step_ms,
+                simulated=solo_costs(kernels, gpu).total_ns / 1e6,
+                baselines={"plain roofline": float(plain_roofline_ns(kernels, gpu).sum()) / 1e6},
+                held_out=_base(case.model) not in _FITTED or gpu.name != "rtx-3090",
+            )
+        )
+    return rows
+
+
+def _base(model: str) -> str:
+    """A name without the weights that newer tables add to it: `resnet50.a1_in1k`."""
+    return model.partition(".")[0]
+
+
 def entry_of(model: str, image: int) -> ModelEntry | None:
     """The described model that is this one of timm at this image size; None: there is none."""
-    match = _NAMES.fullmatch(model)
+    match = _NAMES.fullmatch(_base(model))
     if match is None:
         return None
     known = {entry.name: entry for entry in VISION}
@@ -146,18 +169,22 @@ def _variant(match: re.Match[str], image: int) -> tuple[str, dict[str, Any]]:
     return match["resnet"] or f"efficientnet-v2-{match['v2']}", {}
 
 
-def _cases(data: Path) -> list[_Case]:
-    return [
-        _Case(
-            model=line["model"],
-            image=int(number(line["infer_img_size"], _FILE, "infer_img_size")),
-            batch=int(number(line["infer_batch_size"], _FILE, "infer_batch_size")),
-            step_ms=number(line["infer_step_time"], _FILE, "infer_step_time"),
-            params=number(line["param_count"], _FILE, "param_count"),
+def _cases(data: Path, file: str, left_out: LeftOutRows) -> list[_Case]:
+    cases = []
+    for line in read_table(data, file, _COLUMNS):
+        if _NAMES.fullmatch(_base(line["model"])) is None:
+            left_out.add("the model isn't one of the four families, or a variant with other layers", line["model"])
+            continue
+        cases.append(
+            _Case(
+                model=line["model"],
+                image=count(line["infer_img_size"], file, "infer_img_size"),
+                batch=count(line["infer_batch_size"], file, "infer_batch_size"),
+                step_ms=positive(line["infer_step_time"], file, "infer_step_time"),
+                params=positive(line["param_count"], file, "param_count"),
+            )
         )
-        for line in read_table(data, _FILE, _COLUMNS)
-        if _NAMES.fullmatch(line["model"])
-    ]
+    return cases
 
 
 def _described(entry: ModelEntry, batch: int) -> Properties:

@@ -5,17 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.devices.simulated.catalogue import GpuSpec, find_gpu
+from cotenant.devices.simulated.catalogue import GpuSpec, find_gpu, gpu_names
 from cotenant.devices.simulated.power import Activity
 from cotenant.devices.simulated.settling import Limits, settle
+from cotenant.validation.leaving_out import LeftOutRows
 from cotenant.validation.measures import absolute_error
-from cotenant.validation.reading import number, read_table
+from cotenant.validation.reading import files, positive, read_table
 from cotenant.validation.result import Measure, Result, Row
 
 FILES = {
     "v100-pcie-32gb": "power/zeus/summary_power_v100.csv",
     "a40": "power/zeus/summary_power_a40.csv",
 }
+EVERY_FILE = "power/zeus/summary_power_*.csv"
 JOB = ("dataset", "network", "batch_size", "optimizer")
 FITTED = {"v100-pcie-32gb": "resnet50", "a40": "ncf"}
 """By GPU the network that stands for what was fitted: the two below, and what the A40 draws without work."""
@@ -36,7 +38,6 @@ NOTES = (
     CHOICE_NOTE,
     "A job's activity is taken from its power at the highest limit; that it comes and goes is left out.",
     "Near the lowest limits, which leave the A40 12 W to work with, the simulation is too kind.",
-    "The RTX 6000 of the same source is not in the catalogue.",
 )
 
 
@@ -53,16 +54,19 @@ def validate(data: Path) -> tuple[Result, ...]:
     """Time, then power, over the limits."""
     times: list[Row] = []
     powers: list[Row] = []
-    for name, file in FILES.items():
+    left_out = LeftOutRows()
+    for name, file in _present(data, left_out).items():
         gpu = find_gpu(name)
         for job, points in _jobs(data, file):
+            if len(points) == 1:
+                left_out.add("there is only one power limit", f"{name}, {job}")
             given = points[-1]
             activity = _activity(gpu, given)
             before = settle(gpu, activity, limits=_limits(gpu, given))
             for point in points[:-1]:
                 after = settle(gpu, activity, limits=_limits(gpu, point))
                 case = f"{name}, {job}, {point.limit_w:g} W"
-                held_out = FITTED[name] not in job
+                held_out = FITTED.get(name) not in job.split()
                 slower = max(1.0, given.power_w / point.limit_w)
                 times.append(
                     Row(
@@ -83,21 +87,48 @@ def validate(data: Path) -> tuple[Result, ...]:
                     )
                 )
     return (
-        _result("time under a power limit, relative to the highest limit", "slowdown", "", times),
-        _result("mean power under a power limit", "power", "W", powers),
+        _result("time under a power limit, relative to the highest limit", "slowdown", "", times, left_out),
+        _result("mean power under a power limit", "power", "W", powers, left_out),
     )
 
 
-def _result(what: str, quantity: str, unit: str, rows: list[Row]) -> Result:
+def _present(data: Path, left_out: LeftOutRows) -> dict[str, str]:
+    """Files by the GPU that they were measured on."""
+    named = {file: gpu for gpu, file in FILES.items()}
+    found: dict[str, str] = {}
+    for file in files(data, EVERY_FILE):
+        called = Path(file).stem.removeprefix("summary_power_")
+        gpu = named.get(file, called)
+        if gpu in gpu_names():
+            found[gpu] = file
+        else:
+            left_out.add("the GPU isn't in the catalogue", called, len(read_table(data, file, JOB)))
+    return found
+
+
+def _result(what: str, quantity: str, unit: str, rows: list[Row], left_out: LeftOutRows) -> Result:
+    gpus = sorted({row.case.partition(",")[0] for row in rows}, reverse=True)
     measures: list[Measure] = [
         absolute_error(rows, of=quantity),
         absolute_error(rows, of=quantity, average="median"),
         *(
-            absolute_error([row for row in rows if row.case.startswith(name)], of=f"{quantity}, {name}")
-            for name in FILES
+            absolute_error([row for row in rows if row.case.startswith(f"{name},")], of=f"{quantity}, {name}")
+            for name in gpus
         ),
     ]
-    return Result("zeus", what, SOURCE, SPLIT, quantity, unit, tuple(rows), tuple(measures), NOTES, stands_for="power")
+    return Result(
+        "zeus",
+        what,
+        SOURCE,
+        SPLIT,
+        quantity,
+        unit,
+        tuple(rows),
+        tuple(measures),
+        NOTES,
+        left_out=left_out.sentences(),
+        stands_for="power",
+    )
 
 
 def _activity(gpu: GpuSpec, given: Point) -> Activity:
@@ -126,7 +157,7 @@ def _jobs(data: Path, file: str) -> Iterator[tuple[str, list[Point]]]:
     jobs: dict[str, list[Point]] = defaultdict(list)
     for row in read_table(data, file, (*JOB, "power_limit", "time_per_epoch", "average_power")):
         limit, seconds, power = (
-            number(row[name], file, name) for name in ("power_limit", "time_per_epoch", "average_power")
+            positive(row[name], file, name) for name in ("power_limit", "time_per_epoch", "average_power")
         )
         jobs[" ".join(row[name] for name in JOB)].append(Point(limit, seconds, power))
     for job, points in sorted(jobs.items()):

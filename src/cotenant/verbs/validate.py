@@ -1,5 +1,6 @@
 """`cotenant validate`: how far to trust the simulation."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from cotenant.devices.simulated.trust import ValidatedError, as_json
 from cotenant.errors import CotenantError
-from cotenant.validation.result import Measure, Result
+from cotenant.validation.result import Measure, Result, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,13 @@ class Validation:
     """Every result, in order."""
 
     results: tuple[Result, ...]
+    skipped: tuple[Skipped, ...] = ()
+    """Data sets that were not compared, and why."""
+
+    @property
+    def damaged(self) -> tuple[Skipped, ...]:
+        """The data sets whose files are there and can't be used."""
+        return tuple(one for one in self.skipped if one.damaged)
 
     @property
     def missed(self) -> tuple[Measure, ...]:
@@ -34,12 +42,16 @@ class Validation:
                 what=result.what,
             )
             for result in self.results
-            if result.stands_for is not None
+            if result.stands_for is not None and math.isfinite(result.measures[0].value)
         )
 
     def to_json(self) -> dict[str, Any]:
         """Everything, rows included, with what was reached."""
-        return {"results": [_result(result) for result in self.results], "missed": len(self.missed)}
+        return {
+            "results": [_result(result) for result in self.results],
+            "missed": len(self.missed),
+            "skipped": self.skipped,
+        }
 
 
 def validate(
@@ -48,7 +60,7 @@ def validate(
     *,
     write: Path | None = None,
     errors: Path | None = None,
-    seen: Callable[[Result], None] | None = None,
+    seen: Callable[[Result | Skipped], None] | None = None,
 ) -> Validation:
     """Compare the simulation with measured data.
 
@@ -57,19 +69,24 @@ def validate(
         only: Names of data sets; empty: all.
         write: Where to write the page, a Markdown file; its figures go into a folder beside it.
         errors: Where to write the errors that simulated figures carry, a JSON file.
-        seen: Called with each result as it comes.
+        seen: Called with each result, and each data set that had to be skipped, as it comes.
 
     Raises:
-        DataError: A file is absent or damaged, or there is no data set of that name.
+        DataError: There is no such folder, none of the data is in it, there is no data set of that name, or one that
+            was named is absent or damaged.
     """
     from cotenant.validation.runner import run
 
-    results = []
-    for result in run(data, only):
-        results.append(result)
+    results: list[Result] = []
+    skipped: list[Skipped] = []
+    for one in run(data, only):
+        if isinstance(one, Skipped):
+            skipped.append(one)
+        else:
+            results.append(one)
         if seen is not None:
-            seen(result)
-    validation = Validation(tuple(results))
+            seen(one)
+    validation = Validation(tuple(results), tuple(skipped))
     try:
         if write is not None:
             _write(validation, write)
@@ -89,7 +106,7 @@ def _write(validation: Validation, page: Path) -> None:
     (page.parent / page.stem).mkdir(parents=True, exist_ok=True)
     for name, svg in drawn.items():
         (page.parent / name).write_text(svg, encoding="utf-8")
-    page.write_text(markdown(validation.results, folder=page.stem), encoding="utf-8")
+    page.write_text(markdown(validation.results, validation.skipped, folder=page.stem), encoding="utf-8")
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -105,6 +122,7 @@ def _result(result: Result) -> dict[str, Any]:
         "unit": result.unit,
         "rows": result.rows,
         "notes": result.notes,
+        "left_out": result.left_out,
     }
 
 
