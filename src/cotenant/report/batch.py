@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cotenant.batching.answer import MARGIN, BatchAnswer
-from cotenant.report.listing import listing
+from cotenant.report.grouped import Fitting, Grouped, Section
 from cotenant.report.literal import literal
 from cotenant.report.numbers import figure, size
 
@@ -14,38 +14,54 @@ from cotenant.report.numbers import figure, size
 def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
     """The largest batches, then for each workload with measured sizes a table of them and the advice."""
     head = f"largest batch on {answers[0].device}"
+    formats = list(dict.fromkeys(answer.dtype for answer in answers))
+    if len(formats) == 1:
+        head += f" in {formats[0]}"
     if answers[0].simulated:
         head += " (simulated: predicted from dry runs, not tried on hardware)"
-    parts: list[RenderableType] = [Text(literal(head), "bold"), _largest(answers)]
+    parts: list[RenderableType] = [Text(literal(head), "bold"), _largest(answers, several_formats=len(formats) > 1)]
     for answer in answers:
         if answer.impacts:
             parts += _impact(answer)
     return tuple(parts)
 
 
-def _largest(answers: Sequence[BatchAnswer]) -> RenderableType:
-    columns = ("workload", "dtype", "weights", "per item", "predicted", "verified", "power of 2", "safe", "ends by")
+def _largest(answers: Sequence[BatchAnswer], *, several_formats: bool) -> Fitting:
+    """What it takes to hold a batch is left out first where the page is narrow, then how an item counts."""
     rows = [
-        (
-            answer.workload,
-            answer.dtype,
-            size(answer.predicted.growth.weight_bytes),
-            size(answer.predicted.growth.per_item_in(answer.predicted.room)),
-            f"{answer.predicted.batch:,}",
-            "not tried" if answer.verified is None else f"{answer.verified.largest:,}",
-            f"{1 << (answer.largest.bit_length() - 1):,}" if answer.largest else "0",
-            f"{answer.safe:,}",
-            answer.predicted.limit if answer.verified is None else (answer.verified.reason or "").split(":")[0],
-        )
+        {
+            "workload": f"{answer.workload} {answer.dtype}" if several_formats else answer.workload,
+            "weights": size(answer.predicted.growth.weight_bytes),
+            "per item": size(answer.predicted.growth.per_item_in(answer.predicted.room)),
+            "predicted": f"{answer.predicted.batch:,}",
+            "verified": "not tried" if answer.verified is None else f"{answer.verified.largest:,}",
+            "power of 2": f"{1 << (answer.largest.bit_length() - 1):,}" if answer.largest else "0",
+            "safe": f"{answer.safe:,}",
+            "ends by": answer.predicted.limit
+            if answer.verified is None
+            else (answer.verified.reason or "").split(":")[0],
+        }
         for answer in answers
     ]
-    return listing(columns, rows)
+    every = tuple(rows[0])
+    return Fitting(
+        tuple(_plain(columns, [[row[name] for name in columns] for row in rows])
+              for columns in (every, _without(every, "weights"), _without(every, "weights", "per item")))
+    )  # fmt: skip
+
+
+def _without(columns: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(name for name in columns if name not in names)
+
+
+def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Grouped:
+    return Grouped(columns, [Section(Text(), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))])
 
 
 def _impact(answer: BatchAnswer) -> list[RenderableType]:
     stages = list(dict.fromkeys(stage for one in answer.impacts for stage in one.stages_ms))
     estimated = ", simulated" if answer.simulated else ""
-    columns = ("batch", "items/s", "95 % interval", "ms per request", *(f"{stage} ms" for stage in stages))
+    columns = ("batch", "items/s", "95 % interval", "request", *stages)
     rows = [
         (
             f"{one.batch:,}",
@@ -57,10 +73,8 @@ def _impact(answer: BatchAnswer) -> list[RenderableType]:
         )
         for one in answer.impacts
     ]  # fmt: skip
-    parts: list[RenderableType] = [
-        Text(literal(f"what the size does to {answer.workload}{estimated}"), "bold"),
-        listing(columns, rows),
-    ]
+    title = f"what the size does to {answer.workload}{estimated}; request and its stages in ms"
+    parts: list[RenderableType] = [Text(literal(title), "bold"), _plain(columns, rows)]
     if answer.advice is not None:
         chosen = "no batch" if answer.advice.batch is None else f"a batch of {answer.advice.batch:,}"
         parts.append(Text(literal(f"take {chosen}: {answer.advice.reason}")))

@@ -14,7 +14,7 @@ NARROWEST_NAME = 8
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and its rows."""
+    """A heading (an empty one takes no line) and its rows."""
 
     heading: Text
     rows: tuple[tuple[Text, ...], ...]
@@ -38,7 +38,8 @@ class Grouped:
         widths[0] = min(widths[0], max(NARROWEST_NAME, options.max_width - _total([0, *widths[1:]])))
         yield _rows(widths, [tuple(Text(title, "bold") for title in self.columns)])
         for section in self.sections:
-            yield section.heading
+            if section.heading:
+                yield section.heading
             yield _rows(widths, section.rows)
 
     def _widths(self) -> list[int]:

@@ -14,6 +14,7 @@ from cotenant.report.numbers import NOTHING, count
 
 if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
+    from cotenant.devices.protocol import SharingMode
     from cotenant.study.library import StudyInfo
     from cotenant.workloads import Described
 
@@ -25,24 +26,42 @@ def study_list(studies: "Sequence[StudyInfo]") -> Table:
 
 
 def device_list(devices: "Sequence[DeviceInfo]") -> Group:
-    """Each device, and below it the ways to share it, with what is missing for those that don't work here."""
+    """Each device with the ways to share it and what is missing for those that don't work here; then simulated ones."""
     parts: list[RenderableType] = []
     for device in devices:
-        label = " SIMULATED" if device.simulated else ""
-        parts.append(
-            Text.assemble((literal(device.name), "bold"), (label, "bold magenta"), f"  {literal(device.meaning)}")
-        )
-        table = Table.grid(padding=(0, 2))
-        for sharing in device.sharings:
-            words = sharing.meaning
-            if not sharing.available:
-                words += f" (not here: {sharing.missing or 'unavailable'}" + (
-                    f"; next best: {sharing.instead})" if sharing.instead else ")"
-                )
-            mark = Text("✓", "green") if sharing.available else Text("✗", "red")
-            table.add_row("", mark, Text(literal(sharing.mode)), Text(literal(words)))
-        parts.append(table)
-    return Group(*parts)
+        if not device.simulated:
+            parts.append(Text.assemble((literal(device.name), "bold"), f"  {literal(device.meaning)}"))
+            parts.append(_sharings(device.sharings))
+    simulated = [device for device in devices if device.simulated]
+    return Group(*parts, *_simulated(simulated)) if simulated else Group(*parts)
+
+
+def _simulated(devices: "Sequence[DeviceInfo]") -> list[RenderableType]:
+    """They are shared in the same ways, so these stand once; a line per GPU, with the ways that it lacks."""
+    ways = {sharing.mode: sharing for device in devices for sharing in device.sharings if sharing.available}
+    head = Text.assemble(
+        (f"\n{len(devices)} GPUs ", "bold"), ("SIMULATED", "bold magenta"), "  shared as below unless said"
+    )
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for device in devices:
+        lacks = [sharing.mode for sharing in device.sharings if not sharing.available]
+        without = f"; no {', '.join(lacks)}" if lacks else ""
+        table.add_row(Text(literal(device.name), "bold"), Text(literal(device.meaning + without)))
+    return [head, _sharings(tuple(ways.values())), table]
+
+
+def _sharings(sharings: "Sequence[SharingMode]") -> Table:
+    table = Table.grid(padding=(0, 2))
+    for sharing in sharings:
+        words = sharing.meaning
+        if not sharing.available:
+            words += f" (not here: {sharing.missing or 'unavailable'}" + (
+                f"; next best: {sharing.instead})" if sharing.instead else ")"
+            )
+        mark = Text("✓", "green") if sharing.available else Text("✗", "red")
+        table.add_row("", mark, Text(literal(sharing.mode)), Text(literal(words)))
+    return table
 
 
 def workload_list(workloads: "Sequence[Described]") -> Group:
