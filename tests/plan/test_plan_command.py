@@ -1,13 +1,21 @@
 """`cotenant plan`: a file of jobs in, a table out, and one sentence for whatever is wrong."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 from cotenant.cli.main import main
 from cotenant.errors import StudyError
 from cotenant.importing.jobs_file import read_jobs
+from cotenant.plan.assignment import Job, plan
+from cotenant.plan.comparison import compare
+from cotenant.plan.fleet import Fleet
+from cotenant.plan.jobs import CLASSES
+from cotenant.report.plan import comparison_parts, plan_tables
 
 HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
 
@@ -42,7 +50,27 @@ def test_a_plan_names_gpus_clocks_and_what_is_predicted(database, capsys):
     assert by_name["train"]["gpus"] == ["GPU-0000", "GPU-0001"]
     assert by_name["copy"]["gpus"] == ["GPU-0007"]
     assert main(["plan", file]) == 0
-    assert "predicted from measured profiles" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "predicted from measured profiles" in told
+    assert "train: GPU-0000, GPU-0001" in told
+
+
+def test_a_plan_from_simulated_profiles_says_so_everywhere():
+    fleet = Fleet(
+        ("sim:v100-sxm2-16gb#0",), np.ones(1), np.array([1380.0]), np.array([297.0]), np.array([0]), simulated=True
+    )
+    found = plan(fleet, [Job("train", CLASSES[0], 1, 3600.0)])
+    compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
+    told = [shown(plan_tables(found)), shown(comparison_parts(compared))]
+    assert found.simulated
+    assert all(one.simulated for one in compared)
+    assert all("SIMULATED" in text and "measured" not in text for text in told)
+
+
+def shown(parts):
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(*parts)
+    return console.export_text()
 
 
 def test_policies_can_be_compared(database, capsys):

@@ -56,7 +56,7 @@ def command(
     if comparing == (jobs is not None):
         raise click.UsageError("Name a file of jobs, or --compare.")
 
-    from cotenant.report.plan import comparison_table, plan_tables
+    from cotenant.report.plan import comparison_parts, plan_tables
     from cotenant.verbs.plan import compare_policies, plan_jobs
 
     if jobs is not None:
@@ -74,4 +74,4 @@ def command(
     if as_json:
         show_json(compared)
     else:
-        show(comparison_table(compared))
+        show(*comparison_parts(compared))

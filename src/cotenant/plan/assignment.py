@@ -62,6 +62,8 @@ class Plan:
     power_w: float
     """Of all GPUs, idle ones too."""
     budget_w: float | None
+    simulated: bool = False
+    """The profiles behind it were computed by a model, not measured."""
 
 
 def plan(
@@ -104,7 +106,7 @@ def plan(
         for row in _rows(fleet, unit, gpus, clock)
     ]
     drawn = sum(row.power_w for row in rows) + fleet.idle_w * float(free.sum())
-    return Plan(objective, tuple(rows), tuple(waiting), drawn, budget_w)
+    return Plan(objective, tuple(rows), tuple(waiting), drawn, budget_w, fleet.simulated)
 
 
 @dataclass(frozen=True, slots=True)

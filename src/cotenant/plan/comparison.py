@@ -1,7 +1,7 @@
 """Policies side by side on the same jobs, over many draws of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,9 @@ class Compared:
     completion_ratio: Estimate
     makespan_ratio: Estimate
     energy_ratio: Estimate
+    _: KW_ONLY
+    simulated: bool = False
+    """On GPUs whose profiles were computed by a model, not measured."""
 
 
 def compare(
@@ -57,7 +60,7 @@ def compare(
         told(row + 1)
     logs = np.log(figures)
     ours = logs[:, names.index(OURS)]
-    return tuple(
+    compared = tuple(
         Compared(
             name,
             *(positive_interval(figures[:, column, measure]) for measure in range(3)),
@@ -65,3 +68,4 @@ def compare(
         )
         for column, name in enumerate(names)
     )
+    return tuple(replace(one, simulated=fleet.simulated) for one in compared)

@@ -43,6 +43,8 @@ class Fleet:
     idle_w: float = IDLE_W
     curve: PowerByClock = V100_CURVE
     highest_mhz: float = HIGHEST_MHZ
+    simulated: bool = False
+    """A model computed the profiles; nothing was measured."""
     _work: "dict[JobClass, Work]" = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
@@ -109,8 +111,14 @@ class Work:
         return cls(clock, time, fleet.power_at(kind, everyone, clock), middle, np.argsort(time, kind="stable"))
 
 
-def fleet_of(profiles: Sequence[GpuProfile], *, idle_w: float = IDLE_W, curve: PowerByClock = V100_CURVE) -> Fleet:
-    """From measured profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
+def fleet_of(
+    profiles: Sequence[GpuProfile],
+    *,
+    idle_w: float = IDLE_W,
+    curve: PowerByClock = V100_CURVE,
+    simulated: bool = False,
+) -> Fleet:
+    """From profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
     known = [one for one in profiles if one.clock_mhz and one.power_w]
     places = sorted({(one.cabinet, one.node) for one in known if one.node})  # nodes are numbered within a cabinet
     codes = {place: code for code, place in enumerate(places)}
@@ -124,4 +132,5 @@ def fleet_of(profiles: Sequence[GpuProfile], *, idle_w: float = IDLE_W, curve: P
         node=np.array(node, dtype=np.int64),
         idle_w=idle_w,
         curve=curve,
+        simulated=simulated,
     )

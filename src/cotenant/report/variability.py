@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.variability.drift import Drift
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cotenant.database.questions import Anomalies, Contents, GpuStory
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
+TEXTS = (0, 1, 8)
+"""Columns of words; the others are numbers and stand to the right."""
 SLOWEST = 12
 """Lines of a table of GPUs unless all are asked for."""
 
@@ -58,15 +61,33 @@ def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[Re
         return (Text("There are sensor readings and no measurements yet: cotenant db add RUN"),)
     parts: list[RenderableType] = []
     for one in found:
-        title = Text(literal(one.work), "bold underline")
-        parts += [title + Text(" SIMULATED", "bold magenta") if one.simulated else title]
+        parts.append(_title(one.work, simulated=one.simulated))
         parts.append(sentence_list(headline(one)))
         if levels := level_rows(one):
             parts.append(listing(("variance by", "groups", "alone", "chance", "added", "mixed model"), levels))
         parts += [Text(literal(note), "dim") for note in one.decomposition.notes]
         rows = gpu_rows(one)
-        parts.append(listing(GPU_COLUMNS, rows if every else rows[:SLOWEST]))
+        shown = rows if every else rows[:SLOWEST]
+        parts.append(_gpu_table(shown))
+        if len(shown) < len(rows):
+            parts.append(Text(f"and {len(rows) - len(shown):,} that are faster; --all shows them", "dim"))
     return tuple(parts)
+
+
+def _title(work: str, *, simulated: bool) -> Text:
+    return Text(literal(work), "bold underline") + Text(" SIMULATED" if simulated else "", "bold magenta")
+
+
+def _gpu_table(rows: Sequence[tuple[str, ...]]) -> Table:
+    """Names stay whole and columns without a single value are left out, so that it fits a narrow page."""
+    filled = [i for i, name in enumerate(GPU_COLUMNS) if i < 2 or any(row[i] not in {"", NOTHING} for row in rows)]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for i in filled:
+        table.add_column(justify="left" if i in TEXTS else "right", no_wrap=i == 0, overflow="fold")
+    table.add_row(*(Text(GPU_COLUMNS[i], "bold") for i in filled))
+    for row in rows:
+        table.add_row(*(Text(literal(row[i])) for i in filled))
+    return table
 
 
 def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
@@ -99,7 +120,7 @@ def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
     """By work: days, slope, changes."""
     parts: list[RenderableType] = []
     for work, drift in found.items():
-        parts.append(Text(literal(work), "bold underline"))
+        parts.append(_title(work, simulated=drift.simulated))
         slope = drift.per_month
         if slope.est is None:
             said = f"no slope: {getattr(slope, 'reason', '')}"

@@ -68,11 +68,14 @@ def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
 
 def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, Drift]":
     """Drift and steps over time, by work. Raises DatabaseError."""
+    from dataclasses import replace
+
     from cotenant.analyse.variability.drift import drift
     from cotenant.database.database import Database
 
     with Database.open(_home(db)) as database:
-        return {one.name: drift(database.readings(one)) for one in database.find_work(work)}
+        works = database.find_work(work)
+        return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
 
 
 def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomalies":

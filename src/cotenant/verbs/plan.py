@@ -79,7 +79,7 @@ def measured_fleet(work: str | None, db: Path | None) -> "Fleet":
             f"the database holds {len(found)} kinds of work: {names}",
             hint="say which one describes the GPUs best with --work, e.g. --work sgemm",
         )
-    fleet = fleet_of(found[0].profiles)
+    fleet = fleet_of(found[0].profiles, simulated=found[0].simulated)
     if not len(fleet):
         raise DatabaseError(
             f"no GPU has both a clock and a power under {found[0].work}",

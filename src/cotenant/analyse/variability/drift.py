@@ -18,6 +18,8 @@ FEWEST_RUNS = 8
 MOST_POINTS = 64
 LEAST = 0.02
 """Smaller changes than 2 % are not worth anybody's morning."""
+LEVEL = 0.025
+"""Of false alarms, for steps and for drifts: 5 % together."""
 FEWEST_DAYS = 5
 MOST_ROWS = 1_000_000
 """Of more, every k-th run of each GPU tells as much about levels over time."""
@@ -57,6 +59,8 @@ class Drift:
     daily: tuple[tuple[float, float, int], ...]
     """By day: when (s since 1970), median of times relative to each GPU's own median, runs."""
     changes: tuple[Change, ...]
+    simulated: bool = False
+    """A model computed the times; nothing was measured."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -65,14 +69,15 @@ class Drift:
             "per_month": self.per_month.to_json(),
             "daily": [{"at_s": at, "relative_time": ratio, "runs": runs} for at, ratio, runs in self.daily],
             "changes": [change.to_json() for change in self.changes],
+            "simulated": self.simulated,
         }
 
 
 def drift(readings: Readings) -> Drift:
     """Steps and drifts. A GPU is compared with the fleet of the same day, so that a warm week is not its own fault.
 
-    Assumes independent noise of equal spread around a GPU's level; chance finds a step somewhere in at most 5 % of
-    fleets that have none.
+    Assumes independent noise of equal spread around a GPU's level, from run to run and from day to day; chance finds a
+    change of some GPU in at most about 5 % of fleets that have none.
     """
     readings = readings.thinned(MOST_ROWS)
     timed = np.isfinite(readings.at_s)
@@ -110,7 +115,9 @@ def _slope(days: Floats, medians: Floats) -> Number:
     from scipy.stats import theilslopes
 
     if days.size < FEWEST_DAYS:
-        return Missing(f"runs of {days.size} days: a slope needs {FEWEST_DAYS}", int(days.size))
+        return Missing(
+            f"there are runs of {days.size} day{'s' * (days.size != 1)}, and it needs {FEWEST_DAYS}", int(days.size)
+        )
     found: Any = theilslopes(medians, days, 0.95)
     slope, lo, hi = (float(value) * MONTH_DAYS for value in (found[0], found[2], found[3]))
     return Estimate(slope, lo, hi, int(days.size), "Theil-Sen over days")
@@ -133,9 +140,9 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
         if values.size >= FEWEST_RUNS:
             series.append((gpu, averaged(at, MOST_POINTS), averaged(values, MOST_POINTS)))
             by_day.append(_days_of(at, values))
-    # Runs of one day resemble each other, and some series repeat to the digit: noise is never taken for less than what
-    # the fleet shows from run to run and from day to day.
-    usual = max(noise_of([values for _, _, values in series]), noise_of([values for _, values in by_day]))
+    # Some series repeat to the digit: noise is never taken for less than what the fleet shows. Runs of one day resemble
+    # each other, so that many of them tell as much of a level as one: noise of days counts as often as a day has runs.
+    usual = max(noise_of([values for _, _, values in series]), _noise_of_days(series, by_day))
     found: list[Change] = []
     for (gpu, at, values), (days, daily) in zip(series, by_day, strict=True):
         steps = _steps(values, len(series), max(noise_of([values]), usual))
@@ -147,11 +154,18 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
     return found
 
 
+def _noise_of_days(series: list[tuple[str, Floats, Floats]], by_day: list[tuple[Floats, Floats]]) -> float:
+    """The noise of single runs that would make days differ as they do, if runs of one day were independent."""
+    days = sum(daily.size for _, daily in by_day)
+    points = sum(values.size for _, _, values in series)
+    return noise_of([daily for _, daily in by_day]) * max(1.0, points / max(1, days)) ** 0.5
+
+
 def _days_of(at: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Median by day; both sorted by time."""
+    """Mean by day; both sorted by time."""
     days = np.floor(at / DAY_S)
     first = np.concatenate(([0], np.flatnonzero(np.diff(days)) + 1, [days.size]))
-    return days[first[:-1]] * DAY_S, np.array([np.median(values[a:b]) for a, b in itertools.pairwise(first)])
+    return days[first[:-1]] * DAY_S, np.array([values[a:b].mean() for a, b in itertools.pairwise(first)])
 
 
 def _steps(values: Floats, series: int, noise: float) -> list[Step]:
@@ -159,7 +173,7 @@ def _steps(values: Floats, series: int, noise: float) -> list[Step]:
     calm = values.copy()
     calm[1:-1] = np.median(np.stack([values[:-2], values[1:-1], values[2:]]), axis=0)
     calm[0], calm[-1] = np.median(values[:3]), np.median(values[-3:])
-    return find_steps(calm, noise, penalty(values.size, series, max(2, values.size - 2)), LEAST)
+    return find_steps(calm, noise, penalty(values.size, series, max(2, values.size - 2), LEVEL), LEAST)
 
 
 def _line_fits_better(at: Floats, values: Floats, steps: list[Step]) -> bool:
@@ -182,7 +196,7 @@ def _drifted(gpu: str, at: Floats, values: Floats, series: int) -> Change | None
     if at.size < FEWEST_DAYS or float(np.ptp(values)) < LEAST:
         return None
     span = float(np.ptp(at))
-    found: Any = theilslopes(values, at, 1 - 0.05 / series)
+    found: Any = theilslopes(values, at, 1 - LEVEL / series)
     slope, lo, hi = float(found[0]), float(found[2]), float(found[3])
     if lo <= 0 <= hi or abs(slope) * span < LEAST:
         return None
