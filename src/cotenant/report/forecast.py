@@ -22,13 +22,21 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
         plan += f", after {forecast.calibrations} measurements of capacity"
     head = Text.assemble(
         (literal(f"{forecast.study} on {forecast.device}"), "bold"),
-        f"\n{plan}\n{time}, and the time to build the tenants\n{size(forecast.memory_bytes)} of memory free",
+        (" SIMULATED" if forecast.simulated else "", "bold magenta"),
+        f"\n{plan}\n{_clock(time, simulated=forecast.simulated)}\n{size(forecast.memory_bytes)} of memory free",
+        *(f"\nleft out: {literal(sentence)}" for sentence in forecast.left_out),
     )
     shown = forecast.memory[:MOST_MIXES]
     rows = [(mix.mix, _need(mix), mix.biggest, "yes" if mix.fits else "NO") for mix in shown]
     table = listing(("mix", "memory needed", "largest tenant", "fits"), rows)
     more = len(forecast.memory) - len(shown)
     return (head, table, Text(f"and {more} mixes that need less", "dim")) if more else (head, table)
+
+
+def _clock(time: str, *, simulated: bool) -> str:
+    if simulated:
+        return f"{time} on the simulated clock; computing it is usually much quicker"
+    return f"{time} of measuring; starting the tenants of each trial comes on top"
 
 
 def _span(least: str, most: str) -> str:

@@ -43,8 +43,15 @@ def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
         "run": str(manifest.get("run", NOTHING)),
         "trials": _trials(str(manifest.get("run")), summary),
         "ended": str(ended),
+        **_left_out(manifest),
         **_trust(manifest),
     }
+
+
+def _left_out(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """What `sharing: all` asked for and this device can't give."""
+    found = manifest.get("left_out")
+    return {"left out": "; ".join(str(one) for one in found)} if isinstance(found, list) and found else {}
 
 
 def _trust(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -151,6 +151,9 @@ def _forecast(plan: "Plan", device: "Device") -> "Forecast":
         base_bytes_per_tenant=base_bytes,
         device=device.name,
         members=plan.members,
+        in_a_block=plan.trials_per_block,
+        left_out=plan.left_out,
+        simulated=device.simulated,
     )
 
 
