@@ -40,6 +40,11 @@ def test_time_left_follows_the_square_of_the_missing_precision():
     assert seconds_left(RULE, at(0)) is None
 
 
+def test_before_the_least_number_of_blocks_the_budget_already_limits_the_time_left():
+    assert seconds_left(RULE, at(1, width=None, block_s=20, elapsed_s=20)) == pytest.approx(80)  # not 9 blocks of 20 s
+    assert seconds_left(RULE, at(1, width=None, block_s=60, elapsed_s=60)) == pytest.approx(120)  # two more are made
+
+
 def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
     narrow, wide, none = Estimate(1, 0.99, 1.01, 5, ""), Estimate(2, 1.8, 2.2, 5, ""), Estimate(1, None, None, 1, "")
     assert widest([narrow, wide]) == pytest.approx(0.1)

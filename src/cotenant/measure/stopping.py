@@ -62,7 +62,8 @@ def seconds_left(rule: Rule, now: Standing) -> float | None:
     blocks = rule.blocks_max
     if rule.target is not None and now.widest is not None:
         blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks))
-    left = max(max(blocks, rule.blocks_min) - now.blocks, 0) * now.block_s
-    if rule.budget_s is not None and now.blocks >= rule.blocks_min:
+    least = max(rule.blocks_min - now.blocks, 0) * now.block_s  # made whatever they take
+    left = max(blocks - now.blocks, 0) * now.block_s
+    if rule.budget_s is not None:
         left = min(left, max(rule.budget_s - now.elapsed_s, 0))
-    return left
+    return max(least, left)

@@ -6,6 +6,9 @@ from cotenant.measure.events import BlockDone, Event, Preparing, RunEnded, RunSt
 from cotenant.report.literal import literal
 from cotenant.report.numbers import duration, percent, ratio_with_interval
 
+WIDEST_TOLD = 2.0
+"""Beyond a factor of a few, how wide an interval is says nothing more than that nothing is known yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -73,7 +76,8 @@ def precision(standing: Standing) -> str:
     parts = []
     if block.widest is not None:
         target = f" (target ±{percent(run.target)})" if run.target is not None else ""
-        parts.append(f"widest interval ±{percent(block.widest)}{target}")
+        width = f"±{percent(block.widest)}" if block.widest < WIDEST_TOLD else f"more than ±{percent(WIDEST_TOLD)}"
+        parts.append(f"widest interval {width}{target}")
     if block.left_s is not None:
         parts.append(f"about {duration(block.left_s)} left")
     return ", ".join(parts)
