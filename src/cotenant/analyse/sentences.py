@@ -13,6 +13,10 @@ from cotenant.analyse.missing import Number
 from cotenant.analyse.summary import MixSummary, Summary, TenantSummary
 from cotenant.tenancy import APART
 
+LEAST_SHOWN = 0.001
+"""A percentage shows tenths."""
+TOO_LITTLE_TO_SHOW = 0.005
+"""A slowdown that two decimals would show as 1.00."""
 WORTH_SAYING = 0.10
 """An interval around 1 that is wider than this says nothing about being as fast as alone."""
 
@@ -97,10 +101,11 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
     least = "at least " if tenant.slowdown_is_least else ""
     if number.lo is None or number.hi is None:
         return f"{tenant.tenant} runs {least}{_pace(number.est)} {where}, from one block, so without an interval."
-    if number.lo <= 1 <= number.hi:
-        within = max(1 - number.lo, number.hi - 1)
+    within = max(1 - number.lo, number.hi - 1)
+    if number.lo <= 1 <= number.hi or within < TOO_LITTLE_TO_SHOW:
         if within <= WORTH_SAYING and not least:
-            return f"{tenant.tenant} runs as fast as alone within +-{_percent(within)} {where}."
+            known = _percent(max(within, LEAST_SHOWN))
+            return f"{tenant.tenant} runs as fast as alone within +-{known} {where}."
         return f"{tenant.tenant}: not clear whether it slows down {where}: {number.est:.2f}x {_ends(number)}."
     if number.est < 1:
         ends = f"[{1 / number.hi:.2f}, {1 / number.lo:.2f}]"

@@ -49,5 +49,9 @@ def show_next(folder: Path) -> None:
     from rich.text import Text
 
     where = shlex.quote(str(folder))
-    talk = Text(f"\nagain: cotenant show {where}\nmore:  cotenant sql {QUESTION} {where}", "dim")
+    talk = Text(
+        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {where}\n"
+        f"more:  cotenant sql {QUESTION} {where}",
+        "dim",
+    )
     console(talk=True).print(talk, soft_wrap=True)

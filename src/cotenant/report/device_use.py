@@ -170,7 +170,10 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
     for use in uses:
         for label, source in use.sources().items():
             sources.setdefault(label, set()).add(source)
-    told = "; ".join(f"{label}: {', '.join(sorted(found))}" for label, found in sources.items())
+    labels: dict[str, list[str]] = {}
+    for label, found in sources.items():
+        labels.setdefault(", ".join(sorted(found)), []).append(label)
+    told = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
     refused = list(dict.fromkeys(use.no_energy for use in uses if use.no_energy))
     return f"sources: {told}" + (f"; no J/request: {refused[0]}" if refused else "")
 
