@@ -12,6 +12,7 @@ from cotenant.records import TenantObservation
 from cotenant.report.checkup import checkup
 from cotenant.report.heading import heading
 from cotenant.report.listing import listing
+from cotenant.report.row_by_row import Answer
 from cotenant.report.tables import sentence_list, summary_tables
 
 HOSTILE = "[red]<b>\x1b[31m'; drop--"
@@ -99,6 +100,15 @@ def test_hostile_names_come_out_literally():
     assert SHOWN in page(sentence_list([HOSTILE]))
     assert SHOWN in page(listing([HOSTILE], [[1]]))
     assert page(*checkup([Finding(HOSTILE, "ok", HOSTILE, fix=HOSTILE)]), width=200).count(SHOWN) == 3
+
+
+def test_an_answer_of_more_columns_than_fit_comes_row_by_row():
+    names = [f"column_{number}" for number in range(9)]
+    rows = [list(range(9)), [HOSTILE, *range(10, 18)]]
+    assert page(Answer(names, rows), width=200).splitlines()[0].split() == names
+    lines = [line.strip().split(maxsplit=1) for line in page(Answer(names, rows), width=60).splitlines()]
+    assert lines[:3] == [["row", "1"], ["column_0", "0"], ["column_1", "1"]]
+    assert lines[10:13] == [["row", "2"], ["column_0", SHOWN], ["column_1", "10"]]
 
 
 def test_failed_checks_are_named_with_a_hint():

@@ -21,11 +21,11 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
 @as_json
 def command(*, query: str, runs: tuple[Path, ...], as_json: bool) -> None:
     """Put QUERY to the records of one run folder or several together."""
-    from cotenant.report.listing import listing
+    from cotenant.report.row_by_row import Answer
     from cotenant.verbs.sql import sql
 
     table = sql(query, runs)
     if as_json:
         show_json([dict(zip(table.columns, row, strict=True)) for row in table.rows])
     else:
-        show(listing(table.columns, table.rows))
+        show(Answer(table.columns, table.rows))

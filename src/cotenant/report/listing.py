@@ -10,6 +10,9 @@ from rich.text import Text
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING
 
+GAP = 3
+"""Columns of the terminal between two columns of the table."""
+
 
 def listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """A plain table: numbers to the right, everything as it is."""
@@ -18,11 +21,12 @@ def listing(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
         numeric = bool(rows) and all(isinstance(row[index], int | float | None) for row in rows)
         table.add_column(Text(literal(name)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        table.add_row(*(cell(value) for value in row))
     return table
 
 
-def _cell(value: Any) -> Text:
+def cell(value: Any) -> Text:
+    """A value as it is read in a table."""
     match value:
         case None:
             return Text(NOTHING, "dim")
