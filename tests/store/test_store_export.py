@@ -43,6 +43,15 @@ def test_parquet(run, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("record", ["manifest.json", "trials/000001/requests.parquet", "trials/new.csv"])
+def test_the_records_of_a_run_are_never_overwritten(run, record):
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    with pytest.raises(RunFolderError, match="is part of a run"):
+        export([run], "trials", run / record)
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+    export([run], "trials", run / "trials.csv")  # beside them is fine
+
+
 def test_a_table_without_rows_has_its_header(run, tmp_path):
     RunFolder.open(run).export("kernels", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == "run,trial,tenant,name,device,stream,start_ns,duration_ns\n"

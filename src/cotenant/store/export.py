@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from cotenant.errors import QueryError, RunFolderError
 from cotenant.records import TABLES
 from cotenant.store import parquet, views
+from cotenant.store.folder import require_no_record
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -43,9 +44,11 @@ def export(
         meant = f"Did you mean {close[0]}? " if close else ""
         raise QueryError(f"There is no table {table!r}.", hint=f"{meant}Tables: {', '.join(TABLES)}")
     chosen = _format(destination, format)
+    target = None if destination == "-" else Path(destination)
+    if target is not None:
+        require_no_record(target)
     files = views.find_files(runs)
     con = views.open_views(files)
-    target = None if destination == "-" else Path(destination)
     try:
         with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
             whole = Path(scratch, "export")

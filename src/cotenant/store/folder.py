@@ -144,6 +144,17 @@ class RunFolder:
         return f"All {len(self.committed())} earlier trials are safe. {step}, then go on: {resume_command(self.path)}"
 
 
+def require_no_record(target: Path) -> None:
+    """Refuse to write over what a run consists of. Raises RunFolderError."""
+    resolved = target.resolve()
+    manifest = resolved.name == manifests.NAME and resolved.exists()
+    of_trial = any(up.name == TRIALS and (up.parent / manifests.NAME).exists() for up in resolved.parents)
+    if manifest or of_trial:
+        raise RunFolderError(
+            f"{target} is part of a run, and records are never overwritten.", hint="Choose another place."
+        )
+
+
 def resume_command(path: Path) -> str:
     """What to type to go on with a run."""
     return f"cotenant run --resume {shlex.quote(str(path))}"

@@ -53,7 +53,9 @@ def write_whole(path: Path, text: str) -> None:
     from contextlib import suppress
 
     from cotenant.errors import RunFolderError
+    from cotenant.store.folder import require_no_record
 
+    require_no_record(path)
     draft = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
