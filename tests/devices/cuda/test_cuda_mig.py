@@ -44,6 +44,29 @@ def test_instances_that_do_not_fit_together_are_refused(gpus, tools, tenants, ro
     assert "7 slices of SMs and 40 GB" in refusal.value.hint
 
 
+@pytest.mark.usefixtures("tools", "root")
+@pytest.mark.parametrize(
+    ("name", "mib", "halves"),
+    [
+        ("NVIDIA A30", 24_576, "2g.12gb"),
+        ("NVIDIA A100 80GB PCIe", 81_920, "3g.40gb"),
+        ("NVIDIA H100 NVL", 95_830, "3g.47gb"),
+        ("NVIDIA H100", 97_871, "3g.48gb"),
+        ("NVIDIA H200", 143_771, "3g.71gb"),
+        ("NVIDIA B200", 183_359, "3g.90gb"),
+    ],
+)
+def test_two_halves_of_cards_whose_driver_lists_profiles_only_once_mig_is_on(gpus, tenants, name, mib, halves):
+    gpus.change(1, name=name, memory_mib=mib)
+    arrangement = find_device("cuda:1").arrange(mig(), tenants("a", "b"))
+    assert arrangement.ground.name.startswith(f"MIG instances {halves}, {halves} of")
+
+
+def test_a_card_that_no_table_has_takes_what_the_study_says(gpus, tools, tenants, root):
+    gpus.change(1, name="NVIDIA GH200 480GB", memory_mib=97_871)  # no H200, though its name has it
+    find_device("cuda:1").arrange(mig("3g.48gb", "3g.48gb"), tenants("a", "b"))
+
+
 def test_without_root_and_without_instances_it_is_refused(gpus, tools, tenants, user):
     with pytest.raises(SharingUnavailable, match="only root may turn it on"):
         find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b"))

@@ -21,14 +21,20 @@ from cotenant.tenancy import Sharing, Tenant
 MEANING = "each tenant has an instance with SMs, memory and bandwidth of its own"
 SMI = "nvidia-smi"
 NEXT_BEST = "mps"
+SAME_SIZE_GB = 4
+"""Cards tell a little less memory than their name says."""
 
 _PROFILES = {
-    "A30": ("1g.6gb", "2g.12gb", "4g.24gb"),
+    "A30-24": ("1g.6gb", "2g.12gb", "4g.24gb"),
     "A100-40": ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"),
     "A100-80": ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
     "H100-80": ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"),
+    "H100-94": ("1g.12gb", "1g.24gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb"),
     "H100-96": ("1g.12gb", "1g.24gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb"),
-    "H200": ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"),
+    "H200-141": ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"),
+    "B200-180": ("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"),
+    "B300-269": ("1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"),
+    "RTX PRO 6000 Blackwell-96": ("1g.24gb", "2g.48gb", "4g.96gb"),
 }
 """From NVIDIA's MIG user guide, for cards whose driver lists profiles only once MIG is on."""
 
@@ -117,11 +123,12 @@ def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
         if found:
             return tuple(dict.fromkeys(found))
     gigabytes = round(gpu.memory_bytes / 2**30)
+    fitting = {}
     for key, profiles in _PROFILES.items():
-        family, _, size = key.partition("-")
-        if family in gpu.name and (not size or abs(gigabytes - int(size)) <= 4):
-            return profiles
-    return ()
+        family, _, size = key.rpartition("-")
+        if re.search(rf"\b{family}\b", gpu.name) and (away := abs(gigabytes - int(size))) <= SAME_SIZE_GB:
+            fitting[away] = profiles
+    return fitting[min(fitting)] if fitting else ()
 
 
 def missing(place: Place) -> str | None:
@@ -216,4 +223,5 @@ def _fit(shares: Sequence[str], can: Sequence[str]) -> bool:
         return True
     slices, gigabytes = _size(max(can, key=_size))
     taken = [_size(share) for share in shares]
-    return sum(one[0] for one in taken) <= slices and sum(one[1] for one in taken) <= gigabytes
+    rounded = len(shares) / 2  # names give whole gigabytes: two halves of 141 GB are called 3g.71gb
+    return sum(one[0] for one in taken) <= slices and sum(one[1] for one in taken) <= gigabytes + rounded
