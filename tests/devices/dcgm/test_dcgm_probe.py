@@ -42,6 +42,23 @@ def test_activity_by_name_and_unit(dcgmi):
     probe.close()
 
 
+def test_the_gpu_is_found_by_its_uuid_since_dcgm_counts_for_itself(dcgmi, monkeypatch):
+    dcgmi("ok")
+    monkeypatch.setenv("FAKE_DCGMI_GPUS", "GPU-aaaa GPU-bbbb GPU-cccc")
+    probe = dcgm.probe(0, "GPU-cccc")  # a container that sees the last GPU only
+    assert not math.isnan(probe.read()[0])
+    assert psutil.Process(probe._lines.pid).cmdline()[-2:] == ["-i", "2"]
+    probe.close()
+    assert dcgm.probe(0, "GPU-dddd").reason == "DCGM doesn't know this GPU"
+
+
+def test_a_dcgm_that_tells_of_no_gpu_is_asked_by_number(dcgmi):
+    dcgmi("ok")
+    probe = dcgm.probe(1, "GPU-bbbb")
+    assert psutil.Process(probe._lines.pid).cmdline()[-2:] == ["-i", "1"]
+    probe.close()
+
+
 def test_between_two_lines_there_is_nothing_new(dcgmi):
     dcgmi("ok")
     probe = dcgm.probe(0)

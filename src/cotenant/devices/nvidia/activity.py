@@ -20,7 +20,7 @@ def ask_dcgm(gpu: GpuFacts) -> Activity:
     """Start DCGM's reader, unless the driver itself tells. It is a child process: ask once and keep the answer."""
     if gpm.unavailable(gpu) is None:
         return Activity(None, "the driver itself tells (GPM)")
-    found = dcgm.probe(gpu.index)
+    found = dcgm.probe(gpu.index, gpu.uuid)
     if isinstance(found, dcgm.Unavailable):
         return Activity(None, found.reason, found.fix)
     return Activity(found, None)

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.devices.child_lines import ChildLines
+from cotenant.devices.nvidia import tools
 from cotenant.devices.protocol import Probe, SensorInfo
 
 PERIOD_S = 0.1
 """The fastest that the host engine updates."""
 FIRST_ROWS_S = 5.0
+DISCOVERY_S = 10.0
 ROWS_LOOKED_AT = 3
 """A profiler that is paused prints N/A for ever; the first line may do so by right."""
 
@@ -111,23 +113,43 @@ class DcgmProbe:
         self._lines.close()
 
 
-def probe(gpu_index: int) -> Probe | Unavailable:
-    """A probe of one GPU, by its number in nvidia-smi; or why there is none.
+def probe(gpu_index: int, uuid: str | None = None) -> Probe | Unavailable:
+    """A probe of one GPU, or why there is none.
 
     It starts a child process that lives as long as the probe: ask once and keep it.
+
+    Args:
+        gpu_index: Its number as the driver counts.
+        uuid: Its lasting name: DCGM counts for itself, in a container for instance all GPUs of the machine.
     """
     command = shutil.which("dcgmi")
     if command is None:
         return Unavailable("dcgmi is not installed", "install datacenter-gpu-manager (DCGM)")
+    known = _discovered(command) if uuid else {}
+    if known and uuid not in known:
+        return Unavailable("DCGM doesn't know this GPU", "dcgmi discovery -l; restart its host engine after a change")
+    number = known.get(uuid or "", gpu_index)
     fields: Sequence[Field] = FIELDS
     while fields:
-        answer = _start(command, gpu_index, fields)
+        answer = _start(command, number, fields)
         if not isinstance(answer, str):
             return answer
         if not _UNSUPPORTED.search(answer):
             return _explained(answer)
         fields = fields[:-1]
     return Unavailable("this GPU has none of DCGM's profiling fields (it needs Volta or newer)")
+
+
+def _discovered(command: str) -> dict[str, int]:
+    """DCGM's own numbers of the GPUs that it knows, by UUID; empty: it doesn't say."""
+    found: dict[str, int] = {}
+    number = None
+    for line in tools.run([command, "discovery", "-l"], timeout_s=DISCOVERY_S).out.splitlines():
+        if numbered := re.match(r"\|\s*(\d+)\s*\|", line):
+            number = int(numbered[1])
+        if (named := re.search(r"Device UUID:\s*(GPU-[\w-]+)", line)) and number is not None:
+            found[named[1]] = number
+    return found
 
 
 def _start(command: str, gpu_index: int, fields: Sequence[Field]) -> DcgmProbe | Unavailable | str:
