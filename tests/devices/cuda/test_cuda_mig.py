@@ -2,6 +2,7 @@
 
 import os
 
+import pynvml
 import pytest
 
 from cotenant.devices import find_device
@@ -147,7 +148,7 @@ def test_what_nvidia_smi_refuses_is_told_and_everything_is_as_before(gpus, tools
     with pytest.raises(SharingUnavailable, match=REFUSALS[how]) as refusal:
         ground.__enter__()
     assert "use `mps`" in refusal.value.hint
-    assert not nvml.find(1).mig_mode
+    assert pynvml.nvmlDeviceGetMigMode(nvml.handle(nvml.find(1))) == [0, 0], "nor is it to come with the next reset"
     assert list(leftovers.folder().glob("*.json")) == []
 
 

@@ -53,7 +53,7 @@ typedef struct {
 /* What calls and time change: one file, mapped by every process. */
 typedef struct {
     char name[96];                                         /* whose state this is: another card starts afresh */
-    int lock_set, mem_lock_set, persistence, mig, compute_mode, energy_epoch;
+    int lock_set, mem_lock_set, persistence, mig, mig_pending, compute_mode, energy_epoch;
     int told_persistence, told_mig;                        /* by the scenario; what it changes wins over a setter */
     unsigned lock_min, lock_max, mem_lock_min, mem_lock_max;
     double limit_w, load;

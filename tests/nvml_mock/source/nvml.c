@@ -412,14 +412,17 @@ API nvmlDeviceSetComputeMode(Device d, unsigned mode) { ON(d); NEEDS_ROOT(); liv
 API nvmlDeviceGetMigMode(Device d, unsigned *now, unsigned *pending) {
     ON(d);
     if (live->mig < 0) DONE(NOT_SUPPORTED);
-    *now = *pending = (unsigned)live->mig;
+    *now = (unsigned)live->mig;
+    *pending = (unsigned)live->mig_pending;
     DONE(OK);
 }
 API nvmlDeviceSetMigMode(Device d, unsigned mode, int *status) {
     ON(d); NEEDS_ROOT();
     if (live->mig < 0) DONE(NOT_SUPPORTED);
-    for (int i = 0; i < n_clients; i++) if (clients[i].gpu == d->gpu) { *status = IN_USE; DONE(OK); }
-    live->mig = mode != 0;
+    live->mig_pending = mode != 0;
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i].gpu == d->gpu && live->mig != live->mig_pending) { *status = IN_USE; DONE(OK); }
+    live->mig = live->mig_pending;
     *status = OK;
     DONE(OK);
 }

@@ -53,7 +53,7 @@ void begin_live(Live *live, const Gpu *gpu) {
     memset(live, 0, sizeof *live);
     memcpy(live->name, gpu->name, sizeof live->name);
     live->persistence = live->told_persistence = gpu->persistence;
-    live->mig = live->told_mig = gpu->mig;
+    live->mig = live->mig_pending = live->told_mig = gpu->mig;
     live->limit_w = gpu->limit_default_w;
     live->energy_epoch = gpu->energy_epoch;
     live->load = gpu->load;

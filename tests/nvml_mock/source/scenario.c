@@ -195,7 +195,7 @@ static void catch_up(void) {
         live->load = load_of(i);                           /* it counts from when the file was written */
         advance(live, gpu, now);
         if (live->told_persistence != gpu->persistence) live->persistence = live->told_persistence = gpu->persistence;
-        if (live->told_mig != gpu->mig) live->mig = live->told_mig = gpu->mig;
+        if (live->told_mig != gpu->mig) live->mig = live->mig_pending = live->told_mig = gpu->mig;
         if (live->energy_epoch != gpu->energy_epoch) {
             live->energy_epoch = gpu->energy_epoch;
             live->energy_base_j = live->energy_j;

@@ -57,10 +57,14 @@ class MigGround:
         self._left = leave("mig", {"gpu": before.uuid, "index": before.index, "off": not before.mig_mode, "made": []})
         try:
             if not before.mig_mode:
+                nvml.forget()  # whoever has the driver open may keep it from resetting the GPU, which A100 needs
                 _smi(before, "-mig", "1")
                 nvml.forget()
                 if not nvml.find(self._gpu.uuid).mig_mode:
-                    raise SharingUnavailable("MIG was turned on, and waits for a reset of the GPU")
+                    raise SharingUnavailable(
+                        "MIG was turned on, and waits for a reset of the GPU, which somebody keeps busy "
+                        "(DCGM's host engine and other monitors count: sudo systemctl stop nvidia-dcgm)"
+                    )
             have = nvml.find(self._gpu.uuid).instances
             lacking = list((Counter(self._profiles) - Counter(one.profile for one in have)).elements())
             if lacking:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cotenant.devices.nvidia import nvml, tools
+from cotenant.devices.nvidia import library, nvml, tools
 from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.nvidia.sharing.daemon import Daemon
 from cotenant.errors import DeviceError
@@ -33,12 +33,17 @@ def put_instances_back(facts: Mapping[str, Any]) -> str:
                 raise DeviceError(f"MIG instance {number} of GPU {index} can't be removed: {said.words}")
         done.append(f"removed MIG instance {number} of GPU {index}")
     nvml.forget()  # the driver's library has to be opened again to see them gone
-    if facts["off"] and nvml.find(str(facts["gpu"])).mig_mode:
+    if facts["off"] and _mig_is_or_will_be_on(nvml.find(str(facts["gpu"]))):
         said = tools.run(["nvidia-smi", "-i", index, "-mig", "0"])
         if not said.ok:
             raise DeviceError(f"MIG of GPU {index} can't be turned off: {said.words}")
         done.append(f"turned MIG of GPU {index} off")
     return "; ".join(done) or f"nothing was left on GPU {index}"
+
+
+def _mig_is_or_will_be_on(gpu: nvml.GpuFacts) -> bool:
+    """Also if it was turned on and only waits for the next reset: nobody would know then who did that."""
+    return any(library.ask("nvmlDeviceGetMigMode", nvml.handle(gpu), of=gpu.label) or ())
 
 
 def put_mode_back(facts: Mapping[str, Any]) -> str:
