@@ -1,15 +1,17 @@
 """From records to what comparing and explaining see: observations with their circumstances."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from cotenant.analyse.evidence import TenantEvidence, Work
-from cotenant.store import views
+from cotenant.store import parquet, views
 from cotenant.store.observe import observations
+from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,20 +30,27 @@ FROM tenants JOIN trials USING (run, trial)
 """
 _SERVICE = """
 SELECT run, trial, tenant, avg(done_ns - started_ns)
-FROM requests WHERE in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
+FROM ({requests}) WHERE in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
 GROUP BY ALL
 """
 _STAGES = """
 SELECT run, trial, tenant, stage, sum(duration_ns) / count(DISTINCT seq)
-FROM stages SEMI JOIN (FROM requests WHERE in_window AND coalesce(ok, false)) USING (run, trial, tenant, seq)
+FROM ({stages}) SEMI JOIN (FROM ({requests}) WHERE in_window AND coalesce(ok, false)) USING (run, trial, tenant, seq)
 GROUP BY ALL ORDER BY min(start_ns)
 """
 _SAMPLES = """
-SELECT run, trial, sensor, list(t_ns ORDER BY t_ns), list(value ORDER BY t_ns), any_value(window_start_ns),
-    any_value(window_s)
-FROM samples JOIN trials USING (run, trial)
-WHERE sensor IN (?, ?, ?, ?, ?) AND value IS NOT NULL AND NOT isnan(value) AND window_start_ns IS NOT NULL
-GROUP BY ALL
+SELECT run, trial, sensor, count(*), any_value(start_ns), any_value(end_ns),
+    avg(value) FILTER (t_ns BETWEEN start_ns AND end_ns),
+    max(t_ns) FILTER (t_ns <= start_ns), arg_max(value, t_ns) FILTER (t_ns <= start_ns),
+    min(t_ns) FILTER (t_ns >= start_ns), arg_min(value, t_ns) FILTER (t_ns >= start_ns),
+    max(t_ns) FILTER (t_ns <= end_ns), arg_max(value, t_ns) FILTER (t_ns <= end_ns),
+    min(t_ns) FILTER (t_ns >= end_ns), arg_min(value, t_ns) FILTER (t_ns >= end_ns)
+FROM ({samples}) JOIN (
+    SELECT run, trial, window_start_ns AS start_ns, window_start_ns + window_s * 1e9 AS end_ns
+    FROM trials WHERE window_start_ns IS NOT NULL
+) USING (run, trial)
+WHERE sensor IN ({sensors}) AND value IS NOT NULL AND NOT isnan(value)
+GROUP BY run, trial, device, sensor ORDER BY run, trial, device, sensor
 """
 
 
@@ -74,14 +83,12 @@ def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence
     Raises:
         RunFolderError: A run can't be read.
     """
-    con = views.connect(runs)
+    files = views.find_files(runs)
+    con = views.open_views(files)
     try:
-        facts = {row[:3]: _TenantRow._make(row[3:]) for row in con.execute(_TENANTS).fetchall()}
-        service = {row[:3]: row[3] for row in con.execute(_SERVICE).fetchall()}
-        stages: dict[Key, dict[str, float]] = {}
-        for *key, stage, duration_ns in con.execute(_STAGES).fetchall():
-            stages.setdefault((key[0], key[1], key[2]), {})[stage] = float(duration_ns)
-        around = _circumstances(con, cores)
+        with views.damage_named(files):
+            facts = {row[:3]: _TenantRow._make(row[3:]) for row in con.execute(_TENANTS).fetchall()}
+            bulk = _bulk(con, files, cores)
     finally:
         con.close()
     found = []
@@ -96,14 +103,14 @@ def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence
                 work=Work(row.workload, row.batch, row.seq, row.dtype, row.threads, row.flops, row.moved),
                 load=row.load,
                 rate_rps=row.rate_rps,
-                service_ns=service.get(key),
+                service_ns=bulk.service_ns.get(key),
                 switches_voluntary=row.switches_voluntary,
                 device_clock=_entry(row.observed, "device_clock", str),
                 peak_memory_bytes=row.peak_memory_bytes,
                 working_set_bytes=_entry(row.facts, "working_set_bytes", int),
-                stages_ns=stages.get(key, {}),
+                stages_ns=bulk.stages_ns.get(key, {}),
                 started_utc=row.started_utc,
-                **around.get((seen.run, seen.trial), {}),
+                **bulk.around.get((seen.run, seen.trial), {}),
             )
         )
     return found
@@ -118,26 +125,71 @@ def _entry(text: str | None, name: str, kind: type) -> Any:
     return value if isinstance(value, kind) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Bulk:
+    """What the large tables tell of each tenant, and of each trial."""
+
+    service_ns: dict[Key, float] = field(default_factory=dict)
+    stages_ns: dict[Key, dict[str, float]] = field(default_factory=dict)
+    around: dict[TrialKey, dict[str, float | None]] = field(default_factory=dict)
+
+
+def _bulk(con: "duckdb.DuckDBPyConnection", files: views.Files, cores: dict[str, int]) -> _Bulk:
+    """A portion of the trials at a time: the requests of a long run, joined with their stages, would not fit."""
+    found = _Bulk()
+    sizes: Counter[TrialKey] = Counter()
+    for table in ("requests", "stages", "samples"):
+        sizes.update(rows_by_trial(con, table))
+    trials = sorted(sizes)
+    for portion in portions(trials, (sizes[trial] for trial in trials)):
+        requests, stages, samples = (of_trials(files, table, portion) for table in ("requests", "stages", "samples"))
+        if requests:
+            for *key, service_ns in con.execute(_SERVICE.format(requests=requests)).fetchall():
+                found.service_ns[key[0], key[1], key[2]] = service_ns
+        if requests and stages:
+            for *key, stage, duration_ns in con.execute(_STAGES.format(stages=stages, requests=requests)).fetchall():
+                found.stages_ns.setdefault((key[0], key[1], key[2]), {})[stage] = float(duration_ns)
+        if samples:
+            found.around.update(_circumstances(con, samples, cores))
+    return found
+
+
+class _Around(NamedTuple):
+    """The readings of a sensor next to an end of the window, on both sides of it; None: there is none on that side."""
+
+    before_ns: int | None
+    before: float | None
+    after_ns: int | None
+    after: float | None
+
+    def value_at(self, t_ns: float) -> float:
+        """What it would have read then; beyond the first and the last reading it is taken to stand still."""
+        if self.before_ns is None or self.before is None:
+            assert self.after is not None, "a sensor that was read has a reading on one side"
+            return self.after
+        if self.after_ns is None or self.after is None or self.after_ns == self.before_ns:
+            return self.before
+        return self.before + (self.after - self.before) * (t_ns - self.before_ns) / (self.after_ns - self.before_ns)
+
+
 def _circumstances(
-    con: "duckdb.DuckDBPyConnection", cores: dict[str, int]
-) -> dict[tuple[str, int], dict[str, float | None]]:
-    sensors: dict[tuple[str, int], dict[str, float]] = {}
-    for run, trial, sensor, t_ns, values, start_ns, window_s in con.execute(
-        _SAMPLES, [*CLOCKS, BUSY, OWN, STEAL]
-    ).fetchall():
-        t, value = np.asarray(t_ns, np.float64), np.asarray(values, np.float64)
-        end_ns = start_ns + window_s * 1e9
+    con: "duckdb.DuckDBPyConnection", samples: str, cores: dict[str, int]
+) -> dict[TrialKey, dict[str, float | None]]:
+    sensors: dict[TrialKey, dict[str, list[float]]] = {}
+    listed = ", ".join(map(parquet.text, (*CLOCKS, BUSY, OWN, STEAL)))
+    for row in con.execute(_SAMPLES.format(samples=samples, sensors=listed)).fetchall():
+        run, trial, sensor, count, start_ns, end_ns, mean, *near = row
         of_trial = sensors.setdefault((run, trial), {})
+        start, end = _Around(*near[:4]), _Around(*near[4:])
         if sensor in CLOCKS:
-            inside = value[(t >= start_ns) & (t <= end_ns)]
-            if inside.size:
-                of_trial[sensor] = float(inside.mean())
-        elif t.size >= 2 and t[-1] >= end_ns:
-            before, after = np.interp([start_ns, end_ns], t, value)
-            of_trial[sensor] = float(after - before) / (window_s * cores.get(run, 1))
-    found: dict[tuple[str, int], dict[str, float | None]] = {}
-    for key, shares in sensors.items():
+            of_trial.setdefault(sensor, []).extend([] if mean is None else [mean])
+        elif count >= 2 and end.after_ns is not None:
+            grown = end.value_at(end_ns) - start.value_at(start_ns)
+            of_trial.setdefault(sensor, []).append(grown / ((end_ns - start_ns) / 1e9 * cores.get(run, 1)))
+    found: dict[TrialKey, dict[str, float | None]] = {}
+    for key, of_trial in sensors.items():
+        shares = {sensor: sum(values) for sensor, values in of_trial.items() if values}  # members of a group add up
         foreign = max(shares[BUSY] - shares[OWN], 0.0) if BUSY in shares and OWN in shares else None
-        clock = next((shares[name] for name in CLOCKS if name in shares), None)
+        clock = next((fmean(of_trial[name]) for name in CLOCKS if of_trial.get(name)), None)
         found[key] = {"clock_mhz": clock, "foreign_share": foreign, "steal_share": shares.get(STEAL)}
     return found
