@@ -120,6 +120,24 @@ def test_one_bad_run_is_no_step_and_noise_is_no_change(fleet):
     assert drift(replace(readings, time_ms=time)).changes == ()
 
 
+def test_days_that_differ_for_no_reason_are_no_steps(fleet):
+    random = np.random.default_rng(4)
+    alarms = 0
+    for seed in range(20):
+        readings = fleet(gpus=12, runs=40, days=9, within=0.005, seed=seed)
+        day = ((readings.at_s - 1.6e9) // 86_400).astype(int)
+        moods = 1 + 0.02 * random.standard_normal((12, day.max() + 1))
+        alarms += bool(drift(replace(readings, time_ms=readings.time_ms * moods[readings.gpu, day])).changes)
+    assert alarms <= 4  # about 1 is expected; if runs of a day counted as independent, all 20 would alarm
+
+
+def test_five_days_in_order_are_no_drift_of_one_gpu_in_many(fleet):
+    readings = fleet(gpus=60, runs=5, days=4)
+    time = readings.time_ms.copy()
+    time[15:20] = [1000, 1010, 1020, 1030, 1040]
+    assert drift(replace(readings, time_ms=time)).changes == ()
+
+
 def test_a_fleet_that_slows_down_drifts_as_a_whole_and_no_gpu_is_blamed(fleet):
     readings = fleet(runs=30, days=60)
     days = (readings.at_s - 1.6e9) / 86_400

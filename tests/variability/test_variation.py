@@ -5,7 +5,12 @@ import pytest
 
 from cotenant.analyse.multiple import benjamini_hochberg
 from cotenant.analyse.variability.correlation import rank_correlations
-from cotenant.analyse.variability.distributions import alikeness, anderson_darling, robust_effect
+from cotenant.analyse.variability.distributions import (
+    alikeness,
+    anderson_darling,
+    kolmogorov_smirnov_pairs,
+    robust_effect,
+)
 from cotenant.analyse.variability.profiles import gpu_profiles
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.straggler import straggler_cost
@@ -34,6 +39,13 @@ def test_intervals_of_the_spread_hold_the_truth(fleet):
         number = variation(fleet(gpus=60, runs=2, seed=seed)).cv
         held += number.lo <= 0.02 <= number.hi
     assert held >= 20  # a percentile bootstrap of a spread is a little short of its 95 %
+
+
+def test_intervals_of_the_whisker_range_hold_what_other_fleets_of_that_size_show(fleet):
+    usual = np.mean([whisker_range(fleet(gpus=20, runs=3, seed=seed).time_ms) for seed in range(200)])
+    numbers = [variation(fleet(gpus=20, runs=3, seed=seed)).whisker_range for seed in range(24)]
+    assert sum(number.lo <= usual <= number.hi for number in numbers) >= 19  # a plain resample: 14
+    assert all(number.hi > number.est for number in numbers)
 
 
 def test_a_single_gpu_has_no_interval_and_is_no_error(fleet):
@@ -91,6 +103,22 @@ def test_equal_gpus_are_called_alike_and_unequal_ones_not(fleet):
     assert unlike.p_value == pytest.approx(0.001)
     assert unlike.differing > 0.9 * unlike.pairs
     assert unlike.median_effect > 2
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (4, 7), (8, 8), (14, 40)])
+def test_pairs_with_few_runs_are_tested_exactly(n, m):
+    from scipy.stats import ks_2samp
+
+    random = np.random.default_rng(n)
+    a, b = random.normal(0, 1, n), random.normal(1, 1, m)
+    _, _, [p] = kolmogorov_smirnov_pairs([a, b])
+    assert p == pytest.approx(ks_2samp(a, b, method="exact").pvalue)
+
+
+def test_three_runs_each_prove_nothing_about_two_gpus():
+    found = alikeness(Readings.of(["a"] * 3 + ["b"] * 3, [1.0, 1.1, 1.2, 2.0, 2.1, 2.2]))
+    assert found.p_value == pytest.approx(0.1)  # 2 of the 20 ways to deal six runs to two GPUs
+    assert found.differing == 0
 
 
 def test_robust_effect_is_cohens_d_for_normal_values_and_shrugs_at_outliers():

@@ -1,13 +1,15 @@
 """Are these GPUs alike at all: k-sample Anderson-Darling, Kolmogorov-Smirnov of every pair, robust effect sizes."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.intervals import SEED, Floats
 from cotenant.analyse.multiple import benjamini_hochberg
 from cotenant.analyse.variability.readings import Readings
 
@@ -17,6 +19,11 @@ MOST_GPUS = 400
 """Pairs are taken of so many GPUs at most, spread evenly from fast to slow."""
 MOST_PLACES = 1000
 """Where distributions are compared."""
+FEW_RUNS = 14
+"""Up to so many runs of the GPU with fewer, pairs are tested exactly: the limiting law is far off there."""
+FEW_VALUES = 40
+"""Up to so many runs of all GPUs, the k-sample test is decided by permutations: its table is far off there."""
+_PERMUTATIONS = 999
 TRIM = 0.2
 LEVEL = 0.05
 
@@ -28,7 +35,7 @@ class Alikeness:
     anderson_darling: float | None
     """Normalised statistic of the k-sample test; None: too few runs."""
     p_value: float | None
-    """At least 0.001, at most 0.25: the table of the test reaches no further."""
+    """Of more than 40 runs at least 0.001 and at most 0.25: the table of the test reaches no further."""
     gpus: int
     """GPUs with enough runs to be tested."""
     pairs: int
@@ -64,33 +71,56 @@ def alikeness(readings: Readings) -> Alikeness:
 
 def anderson_darling(samples: Sequence[Floats]) -> tuple[float | None, float | None]:
     """The normalised k-sample statistic and its p-value; None where all values are equal."""
-    from scipy.stats import anderson_ksamp
+    from scipy.stats import PermutationMethod, anderson_ksamp
 
     if np.ptp(np.concatenate(samples)) == 0:
         return None, None
+    few = sum(values.size for values in samples) <= FEW_VALUES
+    permuted = PermutationMethod(n_resamples=_PERMUTATIONS, rng=np.random.default_rng(SEED)) if few else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells that p lies at an end of its table, which the caller knows
-        found: Any = anderson_ksamp([np.asarray(values) for values in samples])
+        found: Any = anderson_ksamp([np.asarray(values) for values in samples], method=permuted)
     return float(found.statistic), float(found.pvalue)
 
 
 def kolmogorov_smirnov_pairs(samples: Sequence[Floats]) -> tuple[Any, Any, Floats]:
-    """Positions of both sides and the p-value of every pair (asymptotic, with Stephens' correction for few values)."""
+    """Positions of both sides and the p-value of every pair: exact for few runs, else asymptotic (Stephens)."""
     from scipy.special import kolmogorov
 
     grid = np.unique(np.concatenate(samples))
     if grid.size > MOST_PLACES:  # distances come out a little small, so the tests a little careful
         grid = grid[np.linspace(0, grid.size - 1, MOST_PLACES).astype(np.int64)]
     sizes = np.array([values.size for values in samples])
-    steps = np.stack([np.searchsorted(np.sort(values), grid, side="right") / values.size for values in samples]).astype(
-        np.float32
+    # Counts and not shares: distances are then whole numbers over the product of both sizes.
+    below = np.stack([np.searchsorted(np.sort(values), grid, side="right") for values in samples]).astype(np.int32)
+    first, second = np.triu_indices(len(samples), 1)
+    distances = np.concatenate(
+        [
+            np.abs(below[i + 1 :] * sizes[i] - below[i] * sizes[i + 1 :, None]).max(axis=1)
+            for i in range(len(samples) - 1)
+        ]
     )
-    k = len(samples)
-    first, second = np.triu_indices(k, 1)
-    distances = np.concatenate([np.abs(steps[i + 1 :] - steps[i]).max(axis=1) for i in range(k - 1)])
-    effective = np.sqrt(sizes[first] * sizes[second] / (sizes[first] + sizes[second]))
-    p = kolmogorov((effective + 0.12 + 0.11 / effective) * distances)
-    return first, second, np.clip(np.asarray(p, dtype=np.float64), 0, 1)
+    fewer, more = np.minimum(sizes[first], sizes[second]), np.maximum(sizes[first], sizes[second])
+    effective = np.sqrt(fewer * more / (fewer + more))
+    p = np.asarray(kolmogorov((effective + 0.12 + 0.11 / effective) * distances / (fewer * more)), dtype=np.float64)
+    few = np.flatnonzero(fewer <= FEW_RUNS)
+    if few.size:
+        kinds, which = np.unique(np.stack([fewer, more, distances], axis=1)[few], axis=0, return_inverse=True)
+        p[few] = np.array([_chance_of_distance(*map(int, kind)) for kind in kinds])[which.ravel()]
+    return first, second, np.clip(p, 0, 1)
+
+
+@cache
+def _chance_of_distance(n: int, m: int, distance: int) -> float:
+    """That two samples of one continuous distribution lie at least ``distance`` / (n m) apart, by counting paths."""
+    if distance == n * m:
+        return 2 / math.comb(n + m, n)
+    place = np.arange(m + 1)
+    ways = np.cumprod(place * n < distance).astype(np.float64)
+    for step in range(1, n + 1):
+        near = np.abs(step * m - place * n) < distance
+        ways = np.where(near, np.cumsum(np.where(near, ways, 0.0)), 0.0)
+    return max(0.0, 1 - float(ways[m]) / math.comb(n + m, n))
 
 
 def robust_effect(a: Floats, b: Floats) -> float:

@@ -1,6 +1,7 @@
 """What changes over time: slow drift and sudden steps, of the whole fleet and of single GPUs against it."""
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ LEAST = 0.02
 LEVEL = 0.025
 """Of false alarms, for steps and for drifts: 5 % together."""
 FEWEST_DAYS = 5
+_STRETCHES = (2, 4, 8)
 MOST_ROWS = 1_000_000
 """Of more, every k-th run of each GPU tells as much about levels over time."""
 
@@ -76,8 +78,8 @@ class Drift:
 def drift(readings: Readings) -> Drift:
     """Steps and drifts. A GPU is compared with the fleet of the same day, so that a warm week is not its own fault.
 
-    Assumes independent noise of equal spread around a GPU's level, from run to run and from day to day; chance finds a
-    change of some GPU in at most about 5 % of fleets that have none.
+    Assumes noise of equal spread around a GPU's level, in which runs close in time may resemble each other; chance then
+    finds a change of some GPU in about 5 % of fleets that have none.
     """
     readings = readings.thinned(MOST_ROWS)
     timed = np.isfinite(readings.at_s)
@@ -140,9 +142,8 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
         if values.size >= FEWEST_RUNS:
             series.append((gpu, averaged(at, MOST_POINTS), averaged(values, MOST_POINTS)))
             by_day.append(_days_of(at, values))
-    # Some series repeat to the digit: noise is never taken for less than what the fleet shows. Runs of one day resemble
-    # each other, so that many of them tell as much of a level as one: noise of days counts as often as a day has runs.
-    usual = max(noise_of([values for _, _, values in series]), _noise_of_days(series, by_day))
+    # Some series repeat to the digit: noise is never taken for less than what the fleet shows.
+    usual = _lasting_noise([values for _, _, values in series])
     found: list[Change] = []
     for (gpu, at, values), (days, daily) in zip(series, by_day, strict=True):
         steps = _steps(values, len(series), max(noise_of([values]), usual))
@@ -154,18 +155,24 @@ def _gpu_changes(readings: Readings, ratio: Floats, timed: Any) -> list[Change]:
     return found
 
 
-def _noise_of_days(series: list[tuple[str, Floats, Floats]], by_day: list[tuple[Floats, Floats]]) -> float:
-    """The noise of single runs that would make days differ as they do, if runs of one day were independent."""
-    days = sum(daily.size for _, daily in by_day)
-    points = sum(values.size for _, _, values in series)
-    return noise_of([daily for _, daily in by_day]) * max(1.0, points / max(1, days)) ** 0.5
+def _lasting_noise(series: list[Floats]) -> float:
+    """Noise of single runs as levels feel it: neighbours resemble each other, since days differ and rooms warm up.
+
+    If they do, means over stretches of runs differ by more than independent runs would let them.
+    """
+    found = [noise_of(series)]
+    for stretch in _STRETCHES:
+        means = [values[: values.size // stretch * stretch].reshape(-1, stretch).mean(axis=1) for values in series]
+        if sum(max(0, one.size - 1) for one in means) >= FEWEST_RUNS:
+            found.append(noise_of(means) * math.sqrt(stretch))
+    return max(found)
 
 
 def _days_of(at: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Mean by day; both sorted by time."""
+    """Median by day; both sorted by time."""
     days = np.floor(at / DAY_S)
     first = np.concatenate(([0], np.flatnonzero(np.diff(days)) + 1, [days.size]))
-    return days[first[:-1]] * DAY_S, np.array([values[a:b].mean() for a, b in itertools.pairwise(first)])
+    return days[first[:-1]] * DAY_S, np.array([np.median(values[a:b]) for a, b in itertools.pairwise(first)])
 
 
 def _steps(values: Floats, series: int, noise: float) -> list[Step]:
@@ -194,6 +201,8 @@ def _drifted(gpu: str, at: Floats, values: Floats, series: int) -> Change | None
 
     # The quick look first: most GPUs hardly move, and a robust slope of each costs a second in a large fleet.
     if at.size < FEWEST_DAYS or float(np.ptp(values)) < LEAST:
+        return None
+    if 2 / math.factorial(min(at.size, 20)) > LEVEL / series:  # so few days climb in order by chance in some GPU
         return None
     span = float(np.ptp(at))
     found: Any = theilslopes(values, at, 1 - LEVEL / series)

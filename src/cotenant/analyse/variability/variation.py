@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.intervals import SEED, Floats
 from cotenant.analyse.missing import Number
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.resampling import Ints, counted, draws_of, estimated
@@ -13,6 +13,8 @@ from cotenant.analyse.variability.resampling import Ints, counted, draws_of, est
 WHISKER = 1.5
 MOST_POINTS = 50_000
 """Resampling works on so many values: each GPU's quantiles instead of all its runs where there are more."""
+MOST_MOVED, MOST_MOVES, FEWEST_MOVES = 10_000, 400, 100
+"""The same where they have to be sorted anew each time, and how often that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def variation(readings: Readings) -> Variation:
         gpus=gpus,
         median_ms=middle,
         whisker_range=estimated(
-            float((inside.max() - inside.min()) / middle), lambda: _whisker_ranges(readings, counted(draws)), gpus
+            float((inside.max() - inside.min()) / middle), lambda: _whisker_ranges(readings, draws), gpus
         ),
         max_over_median=estimated(
             float(times.max() / middle), lambda: _slowest_over_median(readings, counted(draws)), gpus
@@ -112,42 +114,56 @@ def _cv(values: Floats) -> Any:
     return values.std(axis=-1, ddof=1) / values.mean(axis=-1) if values.shape[-1] > 1 else np.nan
 
 
-def _reduced(readings: Readings) -> tuple[Floats, Ints, Floats]:
-    """Sorted values, their GPU, and how many runs each stands for: each GPU's quantiles if the runs are too many."""
-    each = max(5, MOST_POINTS // len(readings.gpus))
-    values, gpus, weights = [], [], []
+def _reduced(readings: Readings, most: int) -> tuple[Floats, Floats]:
+    """A row for each GPU: its runs, or quantiles of them if they are too many; and how many runs each stands for."""
+    width = int(min(readings.counts.max(), max(5, most // len(readings.gpus))))
+    values, weights = np.zeros((len(readings.gpus), width)), np.zeros((len(readings.gpus), width))
     for number, runs in enumerate(readings.of_gpu(readings.time_ms)):
         ordered = np.sort(runs)
-        chosen = ordered
-        if ordered.size > each:
-            chosen = ordered[np.linspace(0, ordered.size - 1, each).round().astype(np.int64)]
-        values.append(chosen)
-        gpus.append(np.full(chosen.size, number))
-        weights.append(np.full(chosen.size, runs.size / max(1, chosen.size)))
-    flat = np.concatenate(values)
-    order = np.argsort(flat, kind="stable")
-    return flat[order], np.concatenate(gpus)[order], np.concatenate(weights)[order]
+        if ordered.size > width:
+            ordered = ordered[np.linspace(0, ordered.size - 1, width).round().astype(np.int64)]
+        values[number, : ordered.size] = ordered
+        weights[number, : ordered.size] = runs.size / ordered.size
+    return values, weights
 
 
-def _whisker_ranges(readings: Readings, counts: Ints) -> Floats:
-    values, gpu, weight = _reduced(readings)
-    ranges = np.empty(len(counts))
-    for number, drawn in enumerate(counts):
-        mass = drawn[gpu] * weight
+def _whisker_ranges(readings: Readings, draws: Ints) -> Floats:
+    """Of a smoothed bootstrap: each drawn GPU is moved a little, as if another like it had been drawn.
+
+    Whiskers end at single GPUs, beyond which no plain resample reaches: its intervals would hold too little and end at
+    the estimate. The moves widen the fleet, so all is drawn together again until it spreads as before.
+    """
+    values, weights = _reduced(readings, MOST_MOVED)
+    times = readings.gpu_times
+    deviation = float(times.std(ddof=1))
+    low, high = np.percentile(times, [25, 75])
+    move = 0.9 * min(deviation, float(high - low) / 1.349) * times.size**-0.2
+    together = 1 / np.hypot(1.0, move / deviation) if deviation > 0 else 1.0
+    centre = float(times.mean())
+    draws = draws[: int(np.clip(4_000_000 // values.size, FEWEST_MOVES, MOST_MOVES))]
+    ranges = np.empty(len(draws))
+    random = np.random.default_rng(SEED)
+    for number, drawn in enumerate(draws):
+        shift = (times[drawn] - centre + move * random.standard_normal(drawn.size)) * together + centre - times[drawn]
+        flat, mass = (values[drawn] + shift[:, None]).ravel(), weights[drawn].ravel()
+        order = np.argsort(flat[mass > 0])
+        flat, mass = flat[mass > 0][order], mass[mass > 0][order]
         total = np.cumsum(mass)
-        low, middle, high = values[np.searchsorted(total, total[-1] * np.array([0.25, 0.5, 0.75]))]
+        low, middle, high = flat[np.searchsorted(total, total[-1] * np.array([0.25, 0.5, 0.75]))]
         reach = WHISKER * (high - low)
-        a, b = np.searchsorted(values, [low - reach, high + reach]).tolist()
-        present = np.flatnonzero(mass[a:b])
-        ranges[number] = (values[a + present[-1]] - values[a + present[0]]) / middle
+        inside = flat[(flat >= low - reach) & (flat <= high + reach)]
+        ranges[number] = (inside[-1] - inside[0]) / middle
     return ranges
 
 
 def _slowest_over_median(readings: Readings, counts: Ints) -> Floats:
-    values, gpu, weight = _reduced(readings)
+    values, weights = _reduced(readings, MOST_POINTS)
+    there = weights > 0
+    order = np.argsort(values[there], kind="stable")
+    flat, mass, gpu = values[there][order], weights[there][order], np.nonzero(there)[0][order]
     slowest = np.array([runs.max() for runs in readings.of_gpu(readings.time_ms)])
     ratios = np.empty(len(counts))
     for number, drawn in enumerate(counts):
-        total = np.cumsum(drawn[gpu] * weight)
-        ratios[number] = slowest[drawn > 0].max() / values[np.searchsorted(total, total[-1] / 2)]
+        total = np.cumsum(drawn[gpu] * mass)
+        ratios[number] = slowest[drawn > 0].max() / flat[np.searchsorted(total, total[-1] / 2)]
     return ratios
