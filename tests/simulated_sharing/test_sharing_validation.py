@@ -41,12 +41,24 @@ def test_times_over_batches_and_slices_tell_host_and_device_apart():
 
 @pytest.mark.parametrize("copies", [2, 3, 5])
 def test_the_closed_form_for_fitting_is_what_the_engine_gives(copies):
-    for batch in (1, 8, 64):
+    sizes = np.log([*KNOWN.host, *KNOWN.device])
+    shares = np.array([*KNOWN.fixed, *KNOWN.sm_bound])
+    for batch in (1, 8, 16, 64):
         trace = KNOWN.trace(batch, unit_ns=1e6)
-        fixed, sm, dram = KNOWN.parts(batch)
-        limits = (KNOWN.host_time(batch), fixed + sm + dram, copies * (sm + dram + FIXED_HOLDS * fixed))
-        closed = sum(limit**8 for limit in limits) ** (1 / 8)
-        assert np.mean(request_ns([trace] * copies)) / 1e6 == pytest.approx(closed, rel=0.06)
+        closed = anatomy._explained(
+            np.concatenate([sizes, np.log(shares / (1 - shares))]), np.array([[batch, 1.0, 1.0, 1.0, copies]])
+        )[0]
+        assert np.mean(request_ns([trace] * copies)) / 1e6 == pytest.approx(closed, rel=0.08)
+
+
+def test_tenants_that_leave_half_of_the_device_free_on_average_still_collide():
+    """Each holds all SMs while it works and few while it doesn't, so that two of them meet now and then."""
+    half = Anatomy(host=(1e-3, 1e-6), device=(1e-3, 1.0), fixed=(0.5, 0.8), sm_bound=(0.6, 0.6))
+    trace = half.trace(8, unit_ns=1e6)
+    busy = float((trace.occupancy * trace.duration_ns).sum() / trace.duration_ns.sum())
+    assert 2 * busy < 1
+    slowdown = np.mean(request_ns([trace] * 2)) / request_ns([trace])[0]
+    assert 1.03 < slowdown < 1.5
 
 
 @pytest.mark.parametrize("module", [nos, parvagpu, miso, mig, gavel])

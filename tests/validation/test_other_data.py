@@ -3,9 +3,11 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from cotenant.cli.main import main
+from cotenant.devices.simulated.anatomy import Anatomy
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.cost import solo_costs
 from cotenant.errors import DataError
@@ -125,6 +127,13 @@ def test_pairs_may_be_stored_once_and_unknown_jobs_are_told_from_their_times(tmp
     for words in ("weren't measured together", "don't fit together", "the other job wasn't measured alone"):
         assert words in left_out
     assert any("Mystery" in note for note in result.notes)
+
+
+def test_a_job_of_unknown_kernels_has_as_many_as_its_host_can_launch():
+    job = gavel.Job("x", "Mystery", batch=8, seconds=0.1)
+    known = Anatomy(host=(0.05, 1e-9), device=(1e-3, 0.012), fixed=(0.5, 0.2), sm_bound=(0.6, 0.6))
+    trace = gavel._scaled(known, job, None)
+    assert trace.launch_ns.sum() / np.count_nonzero(trace.launch_ns) == pytest.approx(gavel.HOST_US * 1e3, rel=0.01)
 
 
 @pytest.mark.parametrize(
