@@ -38,7 +38,7 @@ def nap(ms):
 
 
 @contextmanager
-def tenant(*, window_ms=40, lead_ms=10, drain_ms=200, schedule_ms=(), outstanding=1, seats=1, capacity=2000, **order):
+def tenant(*, window_ms=40, lead_ms=10, drain_ms=9_000, schedule_ms=(), outstanding=1, seats=1, capacity=2000, **order):
     """A board and an arena, with the order of a trial that begins in a moment."""
     board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
     start = time.monotonic_ns() + 2 * MS
@@ -114,16 +114,16 @@ def test_every_request_due_in_the_window_is_served_even_if_it_ends_after_it():
 
 
 def test_a_tenant_goes_on_until_the_others_have_finished_too():
-    with tenant(seats=2, window_ms=10, lead_ms=0, drain_ms=60) as (order, _, run):
+    with tenant(seats=2, window_ms=10, lead_ms=0, drain_ms=300) as (order, _, run):
         _, columns = run(Stage("compute", nap(1)))
-    assert columns["done"][-1] >= order.deadline_ns - 5 * MS
+    assert columns["done"][-1] >= order.deadline_ns
 
 
 def test_a_tenant_stops_as_soon_as_all_have_finished():
-    with tenant(seats=2, window_ms=10, lead_ms=0, drain_ms=5000) as (order, board, run):
+    with tenant(seats=2, window_ms=10, lead_ms=0) as (order, board, run):
         board.finished[1] = 1
         _, columns = run(Stage("compute", nap(1)))
-    assert columns["done"][-1] < order.window_end_ns + 1000 * MS
+    assert columns["done"][-1] < order.deadline_ns - 2000 * MS
 
 
 def test_a_broken_mix_stops_everybody():
@@ -190,12 +190,12 @@ def test_a_single_failing_request_is_recorded_and_the_tenant_goes_on():
         if next(turns) == 3:
             raise ValueError("odd one out")
 
-    with tenant() as (_, _, run):
+    with tenant(window_ms=300) as (_, _, run):
         served, columns = run(Stage("compute", work))
     assert (served.errors, served.error) == (1, "ValueError: odd one out")
     assert list(np.flatnonzero(columns["ok"] == 0)) == [3]
     assert columns["device"][3] == MISSING_NS
-    assert served.recorded > 10
+    assert served.recorded > 4
     assert not served.stopped_early
 
 
@@ -238,11 +238,11 @@ def test_warming_up_ends_when_times_have_settled():
     turns = itertools.count()
 
     def work(_):
-        time.sleep(0.02 if next(turns) < 5 else 0.002)
+        time.sleep(0.1 if next(turns) < 5 else 0.002)
 
     count, mean_s, settled = warm_up([Stage("compute", work)], CountingSeat(), at_least_s=0.0, at_most_s=5.0)
     assert settled
-    assert mean_s < 0.012
+    assert mean_s < 0.06
     assert count > 5
 
 
