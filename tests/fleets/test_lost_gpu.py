@@ -18,7 +18,7 @@ SMALL = (
     "settings=[{}, {clock_mhz: 1200}]",
     "spread=each",
     "before=null",
-    "window=150ms",
+    "window=300ms",
     "lead=30ms",
     "blocks=2",
 )

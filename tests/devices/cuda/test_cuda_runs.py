@@ -1,8 +1,8 @@
 """Whole runs on GPUs that are not there: from the study through trials, records and analysis to the report."""
 
+import itertools
 import json
 import re
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.nvidia.sharing import leftovers
 from cotenant.load.spec import Load
 from cotenant.measure.live import LiveBench
+from cotenant.measure.sampler import Sampler
 from cotenant.tenancy import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
@@ -133,12 +134,17 @@ class TestTrials:
         assert after.trial["verdict"] != "invalid", after.trial["reasons"]
         assert {row["pid"] for row in after.tenants}.isdisjoint(row["pid"] for row in first.tenants)
 
-    def test_a_gpu_that_is_lost_half_way_is_told_and_nothing_more_is_measured(self, bench, own_place):
+    def test_a_gpu_that_is_lost_half_way_is_told_and_nothing_more_is_measured(self, bench, own_place, monkeypatch):
         bench.carry_out(self.trial("processes"), session=0, rates={})  # the tenants stand
-        lost = threading.Timer(0.15, lambda: own_place.change(1, lost=1))
-        lost.start()
+        read, rounds = Sampler._read, itertools.count(1)
+
+        def lost_after_some_rounds(self, indices):
+            read(self, indices)
+            if next(rounds) == 6:
+                own_place.change(1, lost=1)
+
+        monkeypatch.setattr(Sampler, "_read", lost_after_some_rounds)
         records = bench.carry_out(self.trial("processes", window_s=0.8), session=0, rates={})
-        lost.join()
         assert "sensors_present" in records.trial["failed_checks"]
         assert any("is lost" in reason for reason in records.trial["reasons"])
         with pytest.raises(DriverProblem, match="is lost"):
