@@ -1,11 +1,13 @@
 """The GPU of a Jetson: found where the driver's library knows none, with the board's own sensors."""
 
 import pytest
+from mock_nvml import NOT_SUPPORTED
 
-from cotenant.devices import find_device
+from cotenant.devices import find_device, jetson
 from cotenant.devices.nvidia import jetson_device
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy import Sharing
+from cotenant.verbs.doctor import doctor
 
 FILES = {
     "/proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",
@@ -20,9 +22,26 @@ FILES = {
 def board(machine, gpus, monkeypatch):
     root = machine.write(FILES).root
     gpus.set_system(init_error=9)
-    open_jetson = jetson_device.open_jetson
+    open_jetson, find = jetson_device.open_jetson, jetson.find
     monkeypatch.setattr(jetson_device, "open_jetson", lambda: open_jetson(root))
+    monkeypatch.setattr(jetson, "find", lambda at=root: find(at))
     return find_device("cuda:0")
+
+
+@pytest.mark.parametrize("name", ["Orin (nvgpu)", "NVIDIA Thor"])
+def test_a_library_that_names_the_boards_own_gpu_does_not_hide_the_board(board, gpus, name):
+    gpus.set_system(init_error=0)
+    gpus.install("v100")
+    gpus.change(0, name=name)
+    gpus.fail("nvmlDeviceGetMemoryInfo", NOT_SUPPORTED)
+    assert find_device("cuda:0").meaning == board.meaning
+    assert "power rails" in {one.subject for one in doctor("cuda:0")}
+
+
+def test_a_card_in_a_jetson_is_a_card(board, gpus):
+    gpus.set_system(init_error=0)
+    gpus.install("rtx4090")
+    assert find_device("cuda:0").meaning.startswith("NVIDIA GeForce RTX 4090")
 
 
 def test_it_is_found_and_described(board):

@@ -1,9 +1,11 @@
 """Which GPUs the driver sees, what it says of each, and who is on them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.devices import jetson
 from cotenant.devices.cpu.machine import memory_bytes
 from cotenant.devices.nvidia.library import DriverProblem, ask, binding, call, forget, handle_of
 from cotenant.devices.tree import Tree
@@ -18,6 +20,7 @@ ARCHITECTURES: Mapping[int, str] = {
     2: "kepler", 3: "maxwell", 4: "pascal", 5: "volta", 6: "turing", 7: "ampere", 8: "ada", 9: "hopper",
     10: "blackwell", 13: "rubin",
 }  # fmt: skip
+_INTEGRATED = re.compile(r"\b(nvgpu|Orin|Thor|Xavier|Tegra)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def cuda_version() -> str | None:
 
 
 def gpus() -> tuple[GpuFacts, ...]:
-    """Every GPU that answers, in the driver's order; `lost` has the others.
+    """Every GPU that answers, in the driver's order, but for a Jetson's own; `lost` has the others.
 
     Raises:
         DriverProblem: There is no driver, or it can't be used.
@@ -163,12 +166,19 @@ def _scan() -> Sequence[GpuFacts | DriverProblem]:
         of = f"GPU {index}"
         try:
             device = call("nvmlDeviceGetHandleByIndex", index, of=of)
-            found.append(_facts(index, device, driver, of))
+            if not _of_a_jetson(device, of):
+                found.append(_facts(index, device, driver, of))
         except DriverProblem as problem:
             if problem.trouble not in {"lost", "no permission", "failed"}:
                 raise
             found.append(problem)
     return found
+
+
+def _of_a_jetson(device: Any, of: str) -> bool:
+    """From JetPack 6 on the library names the board's own GPU (`Orin (nvgpu)`) and tells next to nothing of it."""
+    name = str(call("nvmlDeviceGetName", device, of=of))
+    return _INTEGRATED.search(name) is not None and jetson.find() is not None
 
 
 def _facts(index: int, device: Any, driver: str, of: str) -> GpuFacts:
