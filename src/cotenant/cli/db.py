@@ -13,6 +13,7 @@ Examples:  cotenant db add runs/variability/*           runs, also of other mach
            cotenant db add smi.csv longhorn.csv         files of other tools
            cotenant db gpus                             how GPUs differ, the slowest first
            cotenant db anomalies                        which is slow, since when, why
+           cotenant db sensors "rails.log vdd_in" smi   two sensors of the same thing
            cotenant db report --out fleet.html
 
 The database is a folder: --db DIR, else $COTENANT_DB, else runs/.database.
@@ -85,6 +86,27 @@ def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None
     from cotenant.verbs.db import db_gpu
 
     _print(db_gpu(gpu, db=db or above), as_json, gpu_parts)
+
+
+@command.command("sensors")
+@click.argument("words", metavar="[FINER OTHER]", nargs=-1)
+@in_database
+@as_json
+@click.pass_obj
+def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_json: bool) -> None:
+    """Which sensors were read; with two of them, what the second makes of what the finer first one shows.
+
+    FINER and OTHER are words that only one line of the list has, e.g. "GPU-8f3c power_instant_w" or "rails.log vdd_in".
+    """
+    from cotenant.report.variability import pair_parts, sensor_parts
+    from cotenant.verbs.db import db_compare_sensors, db_sensors
+
+    if not words:
+        _print(db_sensors(db=db or above), as_json, sensor_parts)
+        return
+    if len(words) != 2:
+        raise click.UsageError('Name two sensors, each in quotes: "GPU-8f3c power_instant_w" "GPU-8f3c power_w".')
+    _print(db_compare_sensors(*words, db=db or above), as_json, pair_parts)
 
 
 @command.command("trend")

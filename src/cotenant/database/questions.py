@@ -16,6 +16,7 @@ from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.database.database import AtSetting, Database, Sensor, Work
 from cotenant.database.index import Source
+from cotenant.database.sensing import HeatOf, SensorPair, heat_fits, sensor_pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,9 @@ class GpuStory:
     sensors: dict[str, int]
     """Readings by sensor."""
     stuck: tuple[StuckSensor, ...]
+    pairs: tuple[SensorPair, ...]
+    """Its sensors of one and the same power, against the finest of them."""
+    heat: tuple[HeatOf, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -113,6 +117,8 @@ class GpuStory:
             "works": [work.to_json() for work in self.works],
             "sensors": self.sensors,
             "stuck_sensors": [one.to_json() for one in self.stuck],
+            "sensor_pairs": [one.to_json() for one in self.pairs],
+            "heat": [one.to_json() for one in self.heat],
         }
 
 
@@ -181,7 +187,14 @@ def gpu_story(database: Database, name: str) -> GpuStory:
     sensors: dict[str, int] = {}
     for one in database.sensors(name):
         sensors[one.sensor] = sensors.get(one.sensor, 0) + one.readings
-    return GpuStory(name, tuple(_under_works(database, name)), sensors, tuple(stuck_sensors(database, name)))
+    return GpuStory(
+        name,
+        tuple(_under_works(database, name)),
+        sensors,
+        tuple(stuck_sensors(database, name)),
+        tuple(sensor_pairs(database, name)),
+        tuple(heat_fits(database, name)),
+    )
 
 
 def _under_works(database: Database, name: str) -> list[GpuUnderWork]:

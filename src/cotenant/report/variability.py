@@ -8,7 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.variability.drift import Drift
-from cotenant.analyse.variability.sentences import change_sentence, day, headline, slow_sentence, stuck_sentence
+from cotenant.analyse.variability.sentences import (
+    change_sentence,
+    day,
+    headline,
+    heat_sentence,
+    pair_sentence,
+    slow_sentence,
+    stuck_sentence,
+)
 from cotenant.analyse.variability.summary import Variability
 from cotenant.report.listing import listing
 from cotenant.report.literal import literal
@@ -17,7 +25,9 @@ from cotenant.report.tables import sentence_list
 
 if TYPE_CHECKING:
     from cotenant.database.add import Added
+    from cotenant.database.database import Sensor
     from cotenant.database.questions import Anomalies, Contents, GpuStory
+    from cotenant.database.sensing import HeatOf, SensorPair
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)
@@ -112,8 +122,34 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
     sentences = [slow_sentence(one.slow) for one in found.works if one.slow]
     sentences += [change_sentence(change) for one in found.works for change in one.changes]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
+    if told := [*map(pair_said, found.pairs), *(f"{one.source}: {heat_said(one)}" for one in found.heat)]:
+        parts.append(sentence_list(told))
     parts.append(sentence_list(sentences or ["Nothing about it is out of the ordinary."]))
     return tuple(parts)
+
+
+def heat_said(one: "HeatOf") -> str:
+    """How it warms, or why nobody can say."""
+    return f"No thermal model: {one.why_not}." if one.fit is None else heat_sentence(one.fit)
+
+
+def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType, ...]:
+    """A line for each sensor."""
+    if not found:
+        return (Text("There are no sensor readings yet: cotenant db add RUN"),)
+    rows = [(one.gpu, one.sensor, one.origin, source, one.readings) for one, source in found]
+    return (listing(("GPU", "sensor", "read by", "source", "readings"), rows),)
+
+
+def pair_parts(found: "SensorPair") -> tuple[RenderableType, ...]:
+    """Two sensors of the same thing."""
+    return (sentence_list([pair_said(found)]),)
+
+
+def pair_said(found: "SensorPair") -> str:
+    """What one sensor makes of another."""
+    first, second = (f"{one.sensor} ({one.origin})" for one in (found.reference, found.other))
+    return pair_sentence(first, second, found.other.unit, found.comparison)
 
 
 def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:

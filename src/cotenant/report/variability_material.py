@@ -9,12 +9,15 @@ import numpy as np
 
 from cotenant.analyse.intervals import Floats
 from cotenant.analyse.variability.boxes import Box, boxes
+from cotenant.analyse.variability.sentences import heat_sentence
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.database.add import add
 from cotenant.database.database import Database, Sensor, Work
 from cotenant.database.from_runs import BITS, CLOCKS
 from cotenant.database.index import Source
 from cotenant.database.questions import ClockCurve, StuckSensor, clock_curves, stuck_sensors
+from cotenant.database.sensing import heat_fits, sensor_pairs
+from cotenant.report.variability import pair_said
 
 MOST_WORKS = 12
 """Kinds of work that are drawn; a sweep has hundreds of settings, which the clock curves show together."""
@@ -50,6 +53,8 @@ class Timeline:
     lines: dict[str, tuple[Floats, Floats]]
     """By sensor: times and values, averaged over stretches."""
     held: tuple[Stretch, ...]
+    said: tuple[str, ...] = ()
+    """Its sensors against each other, and how power becomes heat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +130,16 @@ def _timelines(
                 names.get(source, source),
                 {name: _averaged(times - begin, values) for name, (times, values) in lines.items()},
                 tuple(_held(database, sensors[gpu, source], begin)),
+                _said(database, gpu, source, names.get(source, source)),
             )
         )
     return found
+
+
+def _said(database: Database, gpu: str, source: str, name: str) -> tuple[str, ...]:
+    pairs = [one for one in sensor_pairs(database, gpu) if one.other.source == source]
+    heat = [one.fit for one in heat_fits(database, gpu) if one.source == name and one.fit is not None]
+    return (*map(pair_said, pairs), *map(heat_sentence, heat))
 
 
 def _averaged(times: Floats, values: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift
     from cotenant.analyse.variability.summary import Variability
     from cotenant.database.add import Added
+    from cotenant.database.database import Sensor
     from cotenant.database.questions import Anomalies, Contents, GpuStory
+    from cotenant.database.sensing import SensorPair
 
 
 def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
@@ -64,6 +66,33 @@ def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
 
     with Database.open(_home(db)) as database:
         return gpu_story(database, database.find_gpu(gpu))
+
+
+def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
+    """Every sensor that was read, with the name of the source. Raises DatabaseError."""
+    from cotenant.database.database import Database
+    from cotenant.database.sensing import sensor_lines
+
+    with Database.open(_home(db)) as database:
+        return tuple(sensor_lines(database))
+
+
+def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) -> "SensorPair":
+    """Gain, offset, lag and averaging window of one sensor against a finer one of the same thing.
+
+    Args:
+        reference: Words that only the finer sensor's line has: GPU, sensor, tool, source.
+        other: The same for the sensor to be judged.
+        db: The database's folder instead of the usual one.
+
+    Raises:
+        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+    """
+    from cotenant.database.database import Database
+    from cotenant.database.sensing import compare_named
+
+    with Database.open(_home(db)) as database:
+        return compare_named(database, reference, other)
 
 
 def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, Drift]":

@@ -40,7 +40,7 @@ def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
     """Time constants are searched, the rest is least squares.
 
     Raises:
-        ValueError: Fewer than 30 readings, or power and temperature hardly move.
+        ValueError: Fewer than 30 readings, power and temperature hardly move, or one tells nothing of the other.
     """
     if at_s.size < 30 or np.ptp(power_w) < 1e-9 or np.ptp(temperature_c) < 1.0:
         raise ValueError("a thermal fit needs 30 readings over which power and temperature move")
@@ -56,23 +56,26 @@ def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
     for quick, tau_fast in zip(fast_poles, fast, strict=True):
         for late, tau_slow in zip(slow_poles, slow, strict=True):
             found, rest = _solved(grid, learnt, heat, [quick, late], float(tau_slow))
-            if rest < least and found[1] >= 0 and found[2] >= 0:
+            if rest < least and found[1] + found[2] > 0:
                 best, least = (found, float(tau_fast), float(tau_slow), quick, late), rest
     if best is None:
-        raise ValueError("no pair of poles fits: temperature falls where power rises")
+        raise ValueError("temperature does not rise with power")
     single = [
         (*_solved(grid, learnt, heat, [late], float(tau)), late, float(tau))
         for late, tau in zip(slow_poles, slow, strict=True)
     ]
     found_one, _, late_one, tau_one = min(single, key=lambda one: one[1])
     found, tau_fast, tau_slow, quick, late = best
+    held_out = _error(_terms(grid, [quick, late], tau_slow) @ found, heat, ~learnt)
+    if held_out >= _error(np.full_like(heat, heat[learnt].mean()), heat, ~learnt):
+        raise ValueError("power tells no more of the temperature in the last third of the trace than its mean before")
     return HeatFit(
         air_c=float(found[0]),
         fast_c_per_w=float(found[1]),
         fast_s=tau_fast,
         slow_c_per_w=float(found[2]),
         slow_s=tau_slow,
-        held_out_rmse_c=_error(_terms(grid, [quick, late], tau_slow) @ found, heat, ~learnt),
+        held_out_rmse_c=held_out,
         one_pole_rmse_c=_error(_terms(grid, [late_one], tau_one) @ found_one, heat, ~learnt),
         span_s=span,
     )
@@ -93,8 +96,17 @@ def _terms(grid: Floats, poles: list[Floats], tau_slow: float) -> Floats:
 
 
 def _solved(grid: Floats, learnt: Any, heat: Floats, poles: list[Floats], tau_slow: float) -> tuple[Floats, float]:
+    """Least squares in which no pole cools: one that would is left out."""
     terms = _terms(grid, poles, tau_slow)
-    found = np.linalg.lstsq(terms[learnt], heat[learnt], rcond=None)[0]
+    kept = np.ones(terms.shape[1], dtype=bool)
+    found = np.zeros(terms.shape[1])
+    while True:
+        found[:] = 0.0
+        found[kept] = np.linalg.lstsq(terms[learnt][:, kept], heat[learnt], rcond=None)[0]
+        cooling = np.flatnonzero(found[1 : 1 + len(poles)] < 0) + 1
+        if not cooling.size:
+            break
+        kept[cooling[np.argmin(found[cooling])]] = False
     return found, float(((terms[learnt] @ found - heat[learnt]) ** 2).sum())
 
 

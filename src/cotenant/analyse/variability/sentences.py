@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from cotenant.analyse.missing import Number
 from cotenant.analyse.variability.decomposition import Decomposition
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.sensors import Stuck
+from cotenant.analyse.variability.heat import HeatFit
+from cotenant.analyse.variability.sensors import SensorComparison, Stuck
 from cotenant.analyse.variability.slow import MEANINGS, SickSensor, SlowGpu
 from cotenant.analyse.variability.summary import Variability
 
@@ -83,6 +84,35 @@ def stuck_sentence(gpu: str, one: Stuck) -> str:
         f"{one.to_s - one.from_s:.0f} s from {day(one.from_s)} on, while {one.witness} went from {one.witness_from:g} "
         f"to {one.witness_to:g}. Sick sensor: believe no power or energy of this GPU."
     )
+
+
+def heat_sentence(fit: HeatFit) -> str:
+    """How power becomes heat, and how far that is off."""
+    poles = [
+        f"{share:.2g} °C within {_seconds(tau)}"
+        for share, tau in ((fit.fast_c_per_w, fit.fast_s), (fit.slow_c_per_w, fit.slow_s))
+        if share > 0
+    ]
+    return (
+        f"A watt more warms it by {' and another '.join(poles)}, above air of {fit.air_c:.0f} °C; on the last third of "
+        f"{_seconds(fit.span_s)}, which nothing was fitted on, that is off by {fit.held_out_rmse_c:.2g} °C "
+        f"(with one time constant {fit.one_pole_rmse_c:.2g} °C)."
+    )
+
+
+def pair_sentence(reference: str, other: str, unit: str, found: SensorComparison) -> str:
+    """What one sensor makes of what a finer one of the same thing shows."""
+    window = f" averaged over {_seconds(found.window_s)}" if found.window_s > 0 else ""
+    late = f", {_seconds(found.lag_s)} late" if found.lag_s > 0.005 else ""
+    return (
+        f"{other} shows {found.gain:.3f} times {reference}{window}{late}, {found.offset:+.3g} {unit}. Corrected by "
+        f"that it is off by {found.held_out_rmse:.2g} {unit} on stretches that nothing was fitted on; as it is, by "
+        f"{found.uncorrected_rmse:.2g} {unit} ({found.n:,} readings)."
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
 def day(at_s: float) -> str:

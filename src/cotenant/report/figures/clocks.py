@@ -68,7 +68,7 @@ def _timeline(one: Timeline, name: str) -> Figure:
     return Figure(
         name,
         "Clock, power and temperature over time",
-        literal(f"{one.gpu}, {one.source}"),
+        literal(" ".join([f"{one.gpu}, {one.source}." if one.said else f"{one.gpu}, {one.source}", *one.said])),
         faceted("panel", labels, spec, 80, {"scale": {"y": "independent"}}),
         tuple(rows),
         TIMELINE,
