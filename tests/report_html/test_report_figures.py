@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from cotenant.report.figures.every import figures
 from cotenant.report.figures.figure import MOST_POINTS, Absent, Figure, as_csv
 from cotenant.report.figures.load_curves import Level, knee
 from cotenant.report.figures.material import gather
-from cotenant.report.figures.names import letters
+from cotenant.report.figures.names import Condition, letters
 from cotenant.report.figures.peaks import roofline_of
 from cotenant.report.figures.reduced import MOST_TRIALS_DRAWN
+from cotenant.report.figures.stages import stages_figure
 
 ROOFLINE = {"flops_per_s": {"float32": 1e11}, "bytes_per_s": 1e10, "cores": 2, "measured_utc": "2030-01-01"}
 OPEN = {"poisson(10%)": (10.0, 1.0), "poisson(40%)": (40.0, 1.2), "poisson(60%)": (60.0, 4.0)}
@@ -83,6 +85,14 @@ def test_stages_keep_their_order_and_length(drawn):
     rows = [row for row in drawn[1]["stages"][0].rows if row["place"] == "alone" and row["of"] == "encoder"]
     assert [row["stage"] for row in rows] == ["load", "compute"]
     assert rows[1]["mean_ms"] == pytest.approx(3 * rows[0]["mean_ms"], rel=0.01)
+
+
+def test_members_of_a_group_are_one_bar_as_long_as_their_mean(drawn):
+    material = drawn[0]
+    alone = next(stage for stage in material.stages if stage.cell.solo)
+    members = [replace(alone, tenant=f"{alone.of}@{i}", mean_ms=ms, n=n) for i, ms, n in ((0, 10.0, 30), (1, 20.0, 10))]
+    figure = stages_figure(replace(material, stages=tuple(members)), Condition.of(alone.cell))
+    assert [(row["mean_ms"], row["requests"]) for row in figure.rows] == [(pytest.approx(12.5), 40)]
 
 
 def test_counters_become_rates_and_levels_stay_levels(drawn):

@@ -197,8 +197,8 @@ def test_a_run_without_a_valid_trial_says_why(tmp_path):
 def test_advice_from_unstable_trials_comes_with_a_caution(tmp_path, text):
     shaky = page_of(write_run(tmp_path / "run", verdict="unstable", failed=["quiet_machine"], reasons=["busy"]))
     top = shaky[shaky.index("<h2>The answer") : shaky.index("<h2>Slowdown")]
-    assert "Only 0 of 12 trials are valid, most often because quiet_machine failed (12 trials)." in top
-    assert top.index("Only 0 of 12") < top.index("Share encoder+decoder")
+    assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
+    assert top.index("None of 12") < top.index("Share encoder+decoder")
     assert "Take what follows" not in text
 
 

@@ -8,13 +8,17 @@ from cotenant.report.figures.style import QUIET, colour, tips, whole
 from cotenant.report.literal import literal
 
 TITLE = "Roofline"
+DATA_SHEET = "data sheet"
+"""Stands where a roof says when it was measured, if nobody measured it."""
 UNDERSTANDING = Understanding(
     shows="Work per second of every tenant alone (vertical) against how much it computes for each byte it moves "
-    "(horizontal). The roof is what this device was measured to do at best: its slope is memory, its top compute.",
+    "(horizontal). The roof is what this device can do at best, as the line above says how known: its slope is memory, "
+    "its top compute.",
     look="Under the slope a tenant is bound by memory, under the flat part by compute; far below the roof by neither "
     "(starting kernels, small batches, one thread). Two tenants bound by the same thing seldom share well.",
     misleads="Bytes are counted from the tensors of a dry run, as if no cache existed: what fits in a cache can stand "
-    "above the slope. The roof was measured by simple kernels and is no physical limit.",
+    "above the slope. A measured roof comes from simple kernels and is no physical limit; a data sheet's is seldom "
+    "reached.",
 )
 
 
@@ -65,7 +69,8 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
                 "encoding": {
                     "x": x,
                     "y": y,
-                    "color": colour("name", [str(point["name"]) for point in points], "tenant"),
+                    "color": colour("name", [str(point["name"]) for point in points], "tenant")
+                    | {"legend": {"offset": 26}},  # above the title of the vertical axis
                     "tooltip": tips(
                         ("name", "tenant"), ("intensity", "#operations/byte"), ("gflops_per_s", "#GFLOP/s")
                     ),
@@ -73,12 +78,14 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
             },
         ]
     }
+    from_sheet = roof.measured_utc == DATA_SHEET
+    known = "of its data sheet" if from_sheet else f"measured {literal(roof.measured_utc)}"
     doubt = "" if roof.undisturbed else ", measured while something else used the device"
     return Figure(
         name="roofline",
         title=TITLE,
         condition=(f"run {run.letter}, " if material.names.several_runs else "")
-        + f"{roof.cores} cores, peak measured {literal(roof.measured_utc)}{doubt}",
+        + f"{roof.cores} {'SMs' if from_sheet else 'cores'}, peak rates {known}{doubt}",
         spec=whole(spec, 300),
         rows=tuple(rows),
         understanding=UNDERSTANDING,

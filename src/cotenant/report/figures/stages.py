@@ -36,6 +36,7 @@ def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
             + ("" if stage.cell.solo or stage.tenant == stage.of else f" ({literal(stage.tenant)})"),
         )
     ]
+    rows = _pooled(rows)
     if not rows:
         return Absent("stages", TITLE, "no workload of these runs has named stages")
     rows.sort(key=lambda row: (row["of"], not row["place"].endswith("alone"), row["place"]))
@@ -70,3 +71,19 @@ def stages_figure(material: Material, condition: Condition) -> Figure | Absent:
         understanding=UNDERSTANDING,
         margin=220,
     )
+
+
+def _pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One bar for a tenant on many members of a group at once: their mean, since stacked they would add up."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["of"], row["place"], row["stage"]), []).append(row)
+    return [_mean(group) for group in groups.values()]
+
+
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(rows) == 1:
+        return rows[0]
+    requests = sum(row["requests"] for row in rows)
+    mean_ms = sum(row["mean_ms"] * row["requests"] for row in rows) / requests if requests else 0.0
+    return rows[0] | {"tenant": rows[0]["of"], "mean_ms": mean_ms, "requests": requests}

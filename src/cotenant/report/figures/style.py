@@ -13,6 +13,7 @@ CONFIG: dict[str, Any] = {
     "view": {"stroke": None},
     "range": {"category": PALETTE},
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 500, "labelLimit": 220, "gridOpacity": 0.5},
+    "axisX": {"labelSeparation": 4},
     "axisY": {"titleAlign": "left", "titleAnchor": "end", "titleAngle": 0, "titleX": 0, "titleY": -10},
     "legend": {
         "orient": "top",

@@ -97,7 +97,7 @@ def with_interval(number: Number | QuantileEstimate, form: Callable[[float], str
     if number.est is None:
         return NOTHING
     ends = ", ".join("?" if end is None else form(end) for end in (number.lo, number.hi))
-    return f"{form(number.est)} [{ends}]"
+    return f"{form(number.est)} [?]" if number.lo is None and number.hi is None else f"{form(number.est)} [{ends}]"
 
 
 def quantile(estimate: QuantileEstimate) -> str:

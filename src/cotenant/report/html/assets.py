@@ -9,6 +9,7 @@ from cotenant.report.literal import literal
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 VENDORED = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
@@ -17,7 +18,7 @@ def environment() -> "Environment":
     """Templates of this package: everything printed is escaped, nothing may be missing."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    made = Environment(
         loader=PackageLoader("cotenant.report.html", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -26,6 +27,17 @@ def environment() -> "Environment":
         # Whatever is printed is text that anybody may have written: no character of it may reorder or hide others.
         finalize=lambda value: literal(value, keep="\n") if type(value) is str else value,
     )
+    made.filters["with_code"] = with_code
+    return made
+
+
+def with_code(text: str) -> "Markup":
+    """Text whose `commands` in backquotes are set as code; everything is escaped."""
+    from markupsafe import Markup
+
+    parts = [Markup("<code>%s</code>") % part if place % 2 else Markup("%s") % part
+             for place, part in enumerate(literal(text).split("`"))]  # fmt: skip
+    return Markup("").join(parts)
 
 
 def scripts() -> list[str]:

@@ -187,9 +187,10 @@ def _caution(material: Material) -> str:
     if not count["unstable"] or 2 * count["valid"] >= count.total():
         return ""
     failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
+    few = f"Only {count['valid']}" if count["valid"] else "None"
     commonest = "".join(f", most often because {name} failed ({times} trials)" for name, times in failed.most_common(1))
     return (
-        f"Only {count['valid']} of {count.total()} trials are valid{commonest}. "
+        f"{few} of {count.total()} trials {'is' if count['valid'] <= 1 else 'are'} valid{commonest}. "
         "Take what follows as good enough to decide about a factor of two, not about a few percent."
     )
 

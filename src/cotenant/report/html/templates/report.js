@@ -14,6 +14,18 @@
     return rows.map((row) => Object.fromEntries(columns.map((name, place) => [name, row[place]])));
   }
 
+  // A mix and its sharing below each other: cut off behind the mix, lines of one mix would all be called the same.
+  function foldNames(view) {
+    let folded = false;
+    for (const one of [view, ...(view.layer ?? [])]) {
+      const y = one.encoding?.y;
+      if (y?.type !== "nominal" || y.axis === null) continue;
+      y.axis = { ...y.axis, labelExpr: "split(datum.label, ', ')", labelFontSize: 11, labelLineHeight: 13 };
+      folded = true;
+    }
+    if (folded && view.height?.step) view.height.step = Math.max(view.height.step, 34);
+  }
+
   // Panels below each other can't measure their place themselves: their width is what the labels leave.
   function fitted({ spec, margin }, width) {
     const copy = structuredClone(spec);
@@ -25,6 +37,7 @@
     if (copy.facet) {
       copy.spec.width = Math.max(120, width - labels - 26);
       Object.assign(copy.config.axisY, { minExtent: labels, maxExtent: labels, labelLimit: labels - 8 });
+      if (narrow) foldNames(copy.spec);
     } else {
       copy.config.axisY.labelLimit = labels;
     }
