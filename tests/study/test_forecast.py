@@ -97,3 +97,9 @@ def test_trials_that_the_device_can_not_give_are_not_counted():
     found = dry_run("quick", device="cpu:0-1")
     assert found.trials_per_block == 3 + 4 * 3 - 1  # three tenants can't have a core each
     assert [sentence.split()[1] for sentence in found.left_out] == ["`pinned`"]
+
+
+def test_a_study_given_as_an_object_takes_overrides_too():
+    study = study_from({"tenants": {"a": {"workload": "sleep"}}, "mixes": ["solo"], "window": "1s"})
+    assert dry_run(study, overrides=["blocks=7", "tenants.a.batch=2"]).trials_max == 7
+    assert dry_run(study, overrides=["blocks=7"]).trials_min == 7

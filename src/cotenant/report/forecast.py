@@ -17,9 +17,9 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
     trials = _span(f"{forecast.trials_min:,}", f"{forecast.trials_max:,}")
     blocks = _span(str(forecast.blocks_min), str(forecast.blocks_max))
     time = _span(duration(forecast.seconds_min), duration(forecast.seconds_max))
-    plan = f"{trials} trials: {blocks} blocks of {forecast.trials_per_block}"
+    plan = f"{_counted(trials, 'trial')}: {_counted(blocks, 'block')} of {forecast.trials_per_block}"
     if forecast.calibrations:
-        plan += f", after {forecast.calibrations} measurements of capacity"
+        plan += f", after {_counted(str(forecast.calibrations), 'measurement')} of capacity"
     head = Text.assemble(
         (literal(f"{forecast.study} on {forecast.device}"), "bold"),
         (" SIMULATED" if forecast.simulated else "", "bold magenta"),
@@ -31,6 +31,10 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
     table = listing(("mix", "memory needed", "largest tenant", "fits"), rows)
     more = len(forecast.memory) - len(shown)
     return (head, table, Text(f"and {more} mixes that need less", "dim")) if more else (head, table)
+
+
+def _counted(number: str, noun: str) -> str:
+    return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 
 
 def _clock(time: str, *, simulated: bool) -> str:

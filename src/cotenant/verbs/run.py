@@ -97,11 +97,13 @@ def resolved(
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
-    from cotenant.study.files import load_study
+    from cotenant.study.files import load_study, study_from
     from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
+    elif overrides:
+        study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     if device is not None and devices is not None:
         raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
     place = find_device(devices or device or study.device)
