@@ -1,5 +1,6 @@
 """Tries timing, every way to share, sensors and controls of a device: for hardware that the authors have not had."""
 
+import itertools
 import json
 import platform
 import time
@@ -31,6 +32,8 @@ WARM_S = (0.1, 2.0)
 WORKLOAD = "sgemm-mini"
 SHARES = {"mps": (60.0, 40.0), "mps-static": (50.0, 50.0), "green": (50.0, 50.0)}
 """Ways to share that are also tried with shares."""
+PRIORITIES = ("mps", "streams")
+"""Ways to share that are also tried with a tenant that goes first."""
 NAMED_ONLY = ("exclusive",)
 """Not part of `sharing: all`, but short and harmless enough to be tried here."""
 
@@ -152,16 +155,19 @@ def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
 
 def _sharing(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
     """Two tenants under each way to share: it counts as working only if it is proven."""
-    number = 1
+    number = itertools.count(1)
+    told = device.name.startswith("cuda")  # others have no priorities that could be read back
     for mode in device.sharings():
         if not mode.available and not (mode.mode in NAMED_ONLY and _can_be_had(device, mode.mode)):
             yield SelfCheck(f"sharing {mode.mode}", "skipped", f"it needs {mode.missing}")
             continue
-        for shares in ((), SHARES.get(mode.mode, ())) if SHARES.get(mode.mode) else ((),):
-            trial = _trial(number, mode.mode, shares, 2)
-            number += 1
-            records = bench.carry_out(trial, session=0, rates={})
-            yield _proven(trial, records)
+        trials = [_trial(next(number), mode.mode, (), 2)]
+        if mode.mode in SHARES:
+            trials.append(_trial(next(number), mode.mode, SHARES[mode.mode], 2))
+        if mode.mode in PRIORITIES and told:
+            trials.append(_trial(next(number), mode.mode, (), 2, first=1))
+        for trial in trials:
+            yield _proven(trial, bench.carry_out(trial, session=0, rates={}))
 
 
 def _can_be_had(device: Device, mode: str) -> bool:
@@ -175,10 +181,11 @@ def _can_be_had(device: Device, mode: str) -> bool:
 def _proven(trial: Trial, records: TrialRecords) -> SelfCheck:
     bad = {"sharing_verified", "tenants_alive", "requests_succeed"} & set(records.trial["failed_checks"])
     served = {str(row["tenant"]): _served(records, str(row["tenant"])) for row in records.tenants}
+    name = f"sharing {trial.sharing}{', a first' if trial.tenants[0].priority else ''}"
     if bad:
-        return SelfCheck(f"sharing {trial.sharing}", "failed", "; ".join(records.trial["reasons"]), {"served": served})
-    told = ", ".join(f"{name} {count}" for name, count in served.items())
-    return SelfCheck(f"sharing {trial.sharing}", "ok", f"proven; requests served: {told}", {"served": served})
+        return SelfCheck(name, "failed", "; ".join(records.trial["reasons"]), {"served": served})
+    told = ", ".join(f"{tenant} {count}" for tenant, count in served.items())
+    return SelfCheck(name, "ok", f"proven; requests served: {told}", {"served": served})
 
 
 def _limits(device: Device) -> Any:
@@ -227,13 +234,14 @@ def _trial(
     *,
     settings: Mapping[str, Any] | None = None,
     window_s: float = WINDOW_S,
+    first: int = 0,
 ) -> Trial:
     return Trial(
         number=number,
         block=0,
         order=0,
         mix="selftest",
-        tenants=tuple(_tenant(name) for name in ("a", "b")[:tenants]),
+        tenants=(_tenant("a", first), _tenant("b"))[:tenants],
         sharing=Sharing(mode=mode, shares=tuple(shares)),
         settings=settings or {},
         load="closed(1)",
@@ -243,8 +251,15 @@ def _trial(
     )
 
 
-def _tenant(name: str) -> Tenant:
-    return Tenant(name=name, of=name, workload=WorkloadSpec(name=WORKLOAD), load=Load(kind="closed"), threads=1)
+def _tenant(name: str, priority: int = 0) -> Tenant:
+    return Tenant(
+        name=name,
+        of=name,
+        workload=WorkloadSpec(name=WORKLOAD),
+        load=Load(kind="closed"),
+        threads=1,
+        priority=priority,
+    )
 
 
 def _observed(records: TrialRecords) -> dict[str, Any]:

@@ -164,6 +164,7 @@ def test_the_self_test_tries_everything_and_says_what_it_skipped(own_place, ligh
     states = {check["name"]: check["state"] for check in found["checks"]}
     assert code == 0, [check for check in found["checks"] if check["state"] == "failed"]
     assert states["timing"] == states["sharing mps[60, 40]"] == states["control sm_clock_mhz"] == "ok"
+    assert states["sharing mps, a first"] == states["sharing streams, a first"] == "ok"
     assert states["sharing green"] == states["sharing mps-static"] == "skipped"
     assert found["facts"]["driver"] == "550.54.15"
 
