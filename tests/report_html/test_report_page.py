@@ -274,3 +274,10 @@ def test_every_library_in_the_page_has_its_licence_beside_it():
         assert f"`{name}`" in readme
         licence = (VENDOR / f"LICENSE.{name.removesuffix('.min.js')}.txt").read_text(encoding="utf-8")
         assert "Redistribution and use in source and binary forms" in licence
+
+
+def test_a_profile_pass_says_what_it_is_instead_of_what_it_lacks(tmp_path):
+    page = page_of(write_run(tmp_path / "run", blocks=0, manifest={"profile_pass": {"tool": "torch"}}))
+    assert "is a profile pass" in page
+    assert f"cotenant profile {tmp_path / 'run'}" in page
+    assert "hold no trial yet" not in page

@@ -243,6 +243,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
         "study": study if isinstance(study, str) else json.dumps(study, indent=1, ensure_ascii=False),
         "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
         "simulated": bool(manifest.get("simulated")),
+        "profile_pass": "profile_pass" in manifest,
         "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
         "left_out": [str(one) for one in manifest.get("left_out") or ()],
         "facts": _flat(described if isinstance(described, Mapping) else {}),
