@@ -61,6 +61,14 @@ def test_a_trace_without_a_rate_is_played_as_recorded(tmp_path):
     assert arrivals_ns(Load(kind="trace", path=str(path)), seed=0, horizon_s=5) / 1e9 == pytest.approx([0, 1, 4])
 
 
+@pytest.mark.parametrize(("seed", "expected"), [(0, [0, 1, 4]), (1, [0, 3, 5]), (2, [0, 2, 3]), (4, [0, 3, 5])])
+def test_the_seed_says_where_in_a_trace_to_begin(tmp_path, seed, expected):
+    path = tmp_path / "trace.csv"
+    path.write_text("10\n11\n14\n")
+    times = arrivals_ns(Load(kind="trace", path=str(path)), seed=seed, horizon_s=5.5)
+    assert times / 1e9 == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -19,7 +19,7 @@ def arrivals_ns(load: Load, *, seed: int, horizon_s: float) -> Int64s:
     if not load.open:
         raise ValueError("a closed load has no schedule")
     if load.kind == "trace":
-        return _from_trace(load, horizon_s)
+        return _from_trace(load, seed, horizon_s)
     if load.rate_rps is None:
         raise ValueError(f"the rate of {load} has not been resolved")
     _require_room(load, load.rate_rps * horizon_s)
@@ -42,7 +42,12 @@ def _gaps(load: Load, random: np.random.Generator, count: int) -> Floats:
     return random.gamma(shape, mean / shape, count)
 
 
-def _from_trace(load: Load, horizon_s: float) -> Int64s:
+def _from_trace(load: Load, seed: int, horizon_s: float) -> Int64s:
+    """A trace in a circle, begun at the arrival that the seed says; 0: at its first.
+
+    A trial is shorter than most traces: blocks that all began at the beginning would know nothing of the rest, and
+    copies of a tenant would meet all their requests at the same time.
+    """
     assert load.path is not None
     times = read_trace(Path(load.path))
     times = times - times[0]
@@ -50,10 +55,11 @@ def _from_trace(load: Load, horizon_s: float) -> Int64s:
     if load.rate_rps is not None:
         times, gap = times / (gap * load.rate_rps), 1 / load.rate_rps
     _require_room(load, horizon_s / gap)
-    period = times[-1] + gap  # a trace shorter than the trial starts again, one mean gap after its end
-    repeats = int(np.ceil(horizon_s / period))
-    repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel()
-    return (repeated[repeated < horizon_s] * NS).astype(np.int64)
+    begin = times[seed % len(times)]
+    period = times[-1] + gap  # from its end to its beginning is one mean gap
+    repeats = int(np.ceil((begin + horizon_s) / period))
+    repeated: Floats = (times[None, :] + period * np.arange(repeats)[:, None]).ravel() - begin
+    return (repeated[(repeated >= 0) & (repeated < horizon_s)] * NS).astype(np.int64)
 
 
 def _require_room(load: Load, expected: float) -> None:
