@@ -1,11 +1,19 @@
 """What the database holds against each other: the same work, on one kind of device; cores of every machine apart."""
 
+from dataclasses import replace
+from io import StringIO
+
 import numpy as np
-from database_material import trial
+import pytest
+from database_material import MEMBERS, trial
+from rich.console import Console
 
 from cotenant.database.add import add
 from cotenant.database.database import Database
+from cotenant.database.shared_power import shared_power
+from cotenant.report.variability import gpu_parts
 from cotenant.store.folder import RunFolder
+from cotenant.verbs.db import db_gpu
 
 STUDY = "tenants: {{sgemm: {{workload: sgemm, params: {{size: {size}, inputs: normal}}}}}}"
 
@@ -90,3 +98,48 @@ def test_copies_of_one_tenant_on_one_member_are_one_measurement(tmp_path):
     assert work.conditions == "beside sgemm, sgemm"
     assert readings.counts.tolist() == [4]
     assert readings.time_ms.tolist() == [np.mean([100, 110, 100])] * 4
+
+
+def test_simulated_trials_lie_one_after_another_though_they_were_computed_at_once(tmp_path):
+    add([run(tmp_path / "run", simulated=True)], tmp_path / "db")
+    with Database.open(tmp_path / "db") as database:
+        at_s, _ = database.series(database.sensors("GPU-aaaa0000-1")[0])
+    assert at_s.size == 80
+    assert (np.diff(at_s) > 0).all()
+    assert (np.diff(at_s) > 30).sum() == 3
+
+
+def test_the_power_of_a_shared_gpu_is_split_by_a_named_rule(tmp_path):
+    def drawing(number, watts, alone=None):
+        records = trial(number)
+        records.trial["simulated"] = False
+        for tenant, name in zip(records.tenants, ("sgemm", "bert", "idle"), strict=True):
+            tenant.update(tenant=name, of=name, workload=name, member=MEMBERS[0])
+        kept = [n for n, tenant in enumerate(records.tenants) if tenant["of"] in (alone or ("sgemm", "bert"))]
+        rows = np.isin(records.requests["tenant"], kept)
+        requests = {name: column[rows] for name, column in records.requests.items()}
+        requests["tenant"] = np.searchsorted(kept, requests["tenant"])
+        power = records.samples["sensor"] == "power_w"
+        samples = records.samples | {"value": np.where(power, watts, records.samples["value"])}
+        return replace(records, tenants=tuple(records.tenants[n] for n in kept), requests=requests, samples=samples)
+
+    folder = RunFolder.create(tmp_path / "run", {"run": "r", "device": "cuda:0", "sessions": [{"host": "box"}]})
+    folder.commit(drawing(0, 280.0))
+    add([tmp_path / "run"], tmp_path / "db")
+    with Database.open(tmp_path / "db") as database:
+        [by_activity] = shared_power(database, MEMBERS[0])
+    assert by_activity.rule == "activity share"
+    assert by_activity.watts["bert, batch 1, float32"] == pytest.approx(280 * 110 / 210)
+    folder.commit(drawing(1, 250.0, alone=("sgemm",)))
+    folder.commit(drawing(2, 200.0, alone=("bert",)))
+    add([tmp_path / "run"], tmp_path / "db")
+    story = db_gpu(MEMBERS[0], db=tmp_path / "db")
+    [shapley] = story.shared
+    assert (shapley.rule, shapley.power_w, shapley.trials) == ("shapley", 280.0, 1)
+    assert shapley.watts == {
+        "sgemm, batch 1, float32": pytest.approx((250 + 280 - 200) / 2),
+        "bert, batch 1, float32": pytest.approx((200 + 280 - 250) / 2),
+    }
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(*gpu_parts(story))
+    assert "165 W of sgemm" in console.export_text()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.variability.energy import SensorWorth, attribute, energy_per_request
+from cotenant.analyse.variability.attribution import attribute
 from cotenant.analyse.variability.frequency import best_clock, fit_power, fit_time
 from cotenant.analyse.variability.heat import fit_heat
 from cotenant.analyse.variability.sensors import compare_sensors, stuck
@@ -109,36 +109,6 @@ def test_two_poles_of_heat_are_found_and_beat_one():
 def test_heat_that_does_not_move_is_refused():
     with pytest.raises(ValueError, match="30 readings"):
         fit_heat(np.arange(50.0), np.full(50, 100.0), np.full(50, 50.0))
-
-
-V100 = SensorWorth(period_s=0.02, window_s=0.01)
-A100 = SensorWorth(period_s=0.1, window_s=0.025)
-
-
-def test_energy_of_a_request_is_power_times_time_within_the_sensors_error():
-    at = np.arange(0, 20, 0.02)
-    found = energy_per_request(at, np.full(at.size, 200.0), requests=100, begin_s=5, end_s=15, sensor=V100)
-    assert found.est == pytest.approx(20.0)
-    assert (found.lo, found.hi) == (pytest.approx(19.0), pytest.approx(21.0))
-
-
-def test_a_sensor_that_looks_away_leaves_more_open():
-    at = np.arange(0, 20, 0.1)
-    power = np.where(np.random.default_rng(0).random(at.size) < 0.5, 100.0, 300.0)
-    ask = {"requests": 100, "begin_s": 5.0, "end_s": 15.0}
-    part = energy_per_request(at, power, sensor=A100, **ask)
-    whole = energy_per_request(at, power, sensor=SensorWorth(0.1, 0.1), **ask)
-    assert part.hi - part.lo > whole.hi - whole.lo
-    assert "sees 25% of the time" in part.method
-
-
-def test_no_energy_is_claimed_below_the_sensors_window():
-    at = np.arange(0, 1, 0.02)
-    found = energy_per_request(
-        at, np.full(at.size, 200.0), requests=1, begin_s=0.1, end_s=0.3, sensor=SensorWorth(0.1, 1.0)
-    )
-    assert found.est is None
-    assert "too short" in found.reason
 
 
 def test_rules_of_attribution_add_up_and_differ_as_they_say():

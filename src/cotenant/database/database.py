@@ -81,6 +81,20 @@ class AtSetting(NamedTuple):
     measurements: int
 
 
+class Drawn(NamedTuple):
+    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
+
+    source: str
+    settings: str
+    simulated: bool
+    trial: int
+    work: str
+    neighbours: int
+    time_ms: float
+    requests: int
+    power_w: float
+
+
 @dataclass(slots=True)
 class Database:
     """An open database; use `Database.open`."""
@@ -217,6 +231,20 @@ class Database:
             [one.gpu, one.source, one.sensor],
         ).fetchnumpy()
         return np.ma.getdata(found["t_s"]), np.ma.getdata(found["value"])
+
+    def drawn(self, gpu: str) -> list[Drawn]:
+        """Every trial of one GPU in which its power was read."""
+        rows = self._con.execute(
+            f"""
+            SELECT source, coalesce(settings, ''), simulated, trial, work,
+                coalesce(len(string_split(nullif(regexp_extract(conditions, 'beside ([^;]*)', 1), ''), ', ')), 0),
+                time_ms, requests, power_w
+            FROM measurements
+            WHERE {_USABLE} AND gpu = ? AND power_w > 0 AND requests > 0 AND trial IS NOT NULL ORDER BY ALL
+            """,  # noqa: S608 - constants
+            [gpu],
+        ).fetchall()
+        return [Drawn(*row) for row in rows]
 
     def at_settings(self) -> list[AtSetting]:
         """Medians of every GPU under every setting of its controls, alone on it."""

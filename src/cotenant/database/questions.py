@@ -17,6 +17,7 @@ from cotenant.analyse.variability.summary import Variability, analyse_variabilit
 from cotenant.database.database import AtSetting, Database, Sensor, Work
 from cotenant.database.index import Source
 from cotenant.database.sensing import HeatOf, SensorPair, heat_fits, sensor_pairs
+from cotenant.database.shared_power import SharedPower, shared_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,8 @@ class GpuStory:
     pairs: tuple[SensorPair, ...]
     """Its sensors of one and the same power, against the finest of them."""
     heat: tuple[HeatOf, ...]
+    shared: tuple[SharedPower, ...]
+    """Whose its power was while several kinds of work shared it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -119,6 +122,7 @@ class GpuStory:
             "stuck_sensors": [one.to_json() for one in self.stuck],
             "sensor_pairs": [one.to_json() for one in self.pairs],
             "heat": [one.to_json() for one in self.heat],
+            "shared_power": [one.to_json() for one in self.shared],
         }
 
 
@@ -194,6 +198,7 @@ def gpu_story(database: Database, name: str) -> GpuStory:
         tuple(stuck_sensors(database, name)),
         tuple(sensor_pairs(database, name)),
         tuple(heat_fits(database, name)),
+        tuple(shared_power(database, name)),
     )
 
 

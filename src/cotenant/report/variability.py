@@ -14,6 +14,7 @@ from cotenant.analyse.variability.sentences import (
     headline,
     heat_sentence,
     pair_sentence,
+    shared_sentence,
     slow_sentence,
     stuck_sentence,
 )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cotenant.database.database import Sensor
     from cotenant.database.questions import Anomalies, Contents, GpuStory
     from cotenant.database.sensing import HeatOf, SensorPair
+    from cotenant.database.shared_power import SharedPower
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)
@@ -122,7 +124,12 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
     sentences = [slow_sentence(one.slow) for one in found.works if one.slow]
     sentences += [change_sentence(change) for one in found.works for change in one.changes]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
-    if told := [*map(pair_said, found.pairs), *(f"{one.source}: {heat_said(one)}" for one in found.heat)]:
+    told = [
+        *(_shared_said(one) for one in found.shared),
+        *map(pair_said, found.pairs),
+        *(f"{one.source}: {heat_said(one)}" for one in found.heat),
+    ]
+    if told:
         parts.append(sentence_list(told))
     parts.append(sentence_list(sentences or ["Nothing about it is out of the ordinary."]))
     return tuple(parts)
@@ -131,6 +138,12 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
 def heat_said(one: "HeatOf") -> str:
     """How it warms, or why nobody can say."""
     return f"No thermal model: {one.why_not}." if one.fit is None else heat_sentence(one.fit)
+
+
+def _shared_said(one: "SharedPower") -> str:
+    under = f", {one.settings}" if len(one.settings) > 2 else ""
+    told = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
+    return f"{one.source}{under}: {told}"
 
 
 def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType, ...]:

@@ -1,8 +1,11 @@
 """What came out, in sentences that a person can act on."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from cotenant.analyse.missing import Number
+from cotenant.analyse.variability.attribution import MEANINGS as ATTRIBUTION
+from cotenant.analyse.variability.attribution import Rule
 from cotenant.analyse.variability.decomposition import Decomposition
 from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.heat import HeatFit
@@ -108,6 +111,15 @@ def pair_sentence(reference: str, other: str, unit: str, found: SensorComparison
         f"{other} shows {found.gain:.3f} times {reference}{window}{late}, {found.offset:+.3g} {unit}. Corrected by "
         f"that it is off by {found.held_out_rmse:.2g} {unit} on stretches that nothing was fitted on; as it is, by "
         f"{found.uncorrected_rmse:.2g} {unit} ({found.n:,} readings)."
+    )
+
+
+def shared_sentence(power_w: float, watts: Mapping[str, float], rule: Rule, *, simulated: bool) -> str:
+    """Whose the power of a shared GPU was, by which rule."""
+    parts = ", ".join(f"{value:.0f} W of {work}" for work, value in watts.items())
+    return (
+        f"{'Simulated: ' if simulated else ''}shared, it drew {power_w:.0f} W: {parts} (rule {rule!r}: "
+        f"{ATTRIBUTION[rule]})."
     )
 
 
