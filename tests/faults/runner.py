@@ -46,5 +46,6 @@ if __name__ == "__main__":
     from cotenant.cli.main import main
     from cotenant.measure import live  # noqa: F401 - the imports of a run are not what is tested
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background inherit a deaf ear
     arm(sys.argv[1])
     sys.exit(main(sys.argv[2:]))

@@ -48,7 +48,7 @@ def start(when, *arguments, **options):
 
 def finished(when, *arguments):
     process = start(when, *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=240)
     assert "Traceback" not in err
     return process.returncode, out, err
 
@@ -109,12 +109,13 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
 
 
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop before its end
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 180
     while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of the foreground
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     path = only_run(tmp_path)
     assert process.returncode == 130, err
     assert "Traceback" not in err
