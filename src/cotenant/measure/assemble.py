@@ -118,7 +118,8 @@ def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
 def _foreign_share(around: Circumstances) -> float | None:
     busy = share_of_window(around.samples, CPU_BUSY, around.timing, around.cores)
     own = share_of_window(around.samples, OWN_CPU, around.timing, around.cores)
-    return None if busy is None or own is None else max(busy - own, 0.0)
+    # Counters move in steps of clock ticks: their difference may leave what is possible by a little.
+    return None if busy is None or own is None else min(max(busy - own, 0.0), 1.0)
 
 
 def _clock_spread(around: Circumstances) -> float | None:
