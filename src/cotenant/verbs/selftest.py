@@ -10,9 +10,22 @@ def selftest(device: str = "cpu") -> "SelfTest":
     """Try timing, every way to share, sensors and controls of a device.
 
     Raises:
-        DeviceError: There is no such device, or it is being measured.
+        DeviceError: There is no such device, it is being measured, or there is nothing on it to try.
     """
     from cotenant.devices import find_device
+    from cotenant.devices.group import DeviceGroup
+    from cotenant.errors import DeviceError
     from cotenant.measure.selftest import try_out
 
-    return try_out(find_device(device))
+    place = find_device(device)
+    if place.simulated:
+        raise DeviceError(
+            f"{place.name} is simulated: there is nothing on it to try out",
+            hint="how far its numbers are from measured ones: cotenant doctor --device " + device,
+        )
+    if isinstance(place, DeviceGroup):
+        raise DeviceError(
+            f"{place.name} is a group of devices",
+            hint=f"try one after the other, e.g. cotenant selftest {place.names[0]}",
+        )
+    return try_out(place)
