@@ -25,7 +25,12 @@ in_database = click.option(
 of_work = click.option("--work", metavar="TEXT", help="Only work whose name holds this text.")
 
 
-@click.group("db", invoke_without_command=True, epilog=EPILOG)
+@click.group(
+    "db",
+    invoke_without_command=True,
+    epilog=EPILOG,
+    short_help="Keep runs of all machines in one place: who is slow?",
+)
 @in_database
 @as_json
 @click.pass_context

@@ -6,7 +6,11 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, show, show_json
 
 
-@click.command("doctor", epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.")
+@click.command(
+    "doctor",
+    short_help="Say whether this machine is ready, and what to do if not.",
+    epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.",
+)
 @click.option("--device", metavar="DEVICE", help="Look at this device only; default: the CPU and every GPU.")
 @click.option("--fix", is_flag=True, help="Mend what is safe: persistence of GPUs, what killed runs left behind.")
 @click.option("--restore", is_flag=True, help="Put back what killed runs left behind, and what --fix changed.")

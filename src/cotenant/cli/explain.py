@@ -15,7 +15,7 @@ The first explanation on a machine measures its peak rates, which takes a few se
 """
 
 
-@click.command("explain", epilog=EPILOG)
+@click.command("explain", short_help="Explain a run, or a metric such as `stp`.", epilog=EPILOG)
 @click.argument("subject", metavar="RUN|METRIC")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @as_json

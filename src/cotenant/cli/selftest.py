@@ -6,7 +6,11 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, plain, show, show_json
 
 
-@click.command("selftest", epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.")
+@click.command(
+    "selftest",
+    short_help="Try timing, sharing, sensors and controls of a device.",
+    epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.",
+)
 @click.argument("device", metavar="DEVICE", default="cpu")
 @as_json
 def command(*, device: str, as_json: bool) -> int:

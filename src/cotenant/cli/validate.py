@@ -8,7 +8,7 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, console, show, show_json
 
 
-@click.command("validate")
+@click.command("validate", short_help="Compare the simulation with real measurements.")
 @click.option(
     "--data",
     required=True,
