@@ -11,7 +11,7 @@ from importlib import import_module
 
 import click
 
-from cotenant import __version__
+from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
 
@@ -99,15 +99,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
+    with interruption.heard():
+        return _ended(sys.argv[1:] if arguments is None else arguments)
+
+
+def _ended(arguments: Sequence[str]) -> int:
     try:
-        code = _invoke(sys.argv[1:] if arguments is None else arguments)
+        code = _invoke(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (head, less) has left. Python would complain once more when it closes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
-        failure = explain(problem)
+        stopped = interruption.came() and not isinstance(problem, KeyboardInterrupt)
+        failure = explain(KeyboardInterrupt() if stopped else problem)
         tell(failure)
         return failure.code
     return code

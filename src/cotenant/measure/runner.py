@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+from cotenant import interruption
 from cotenant.analyse.slowdown import current_slowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
@@ -99,6 +100,7 @@ class Runner:
             if strict and not self._seen:
                 raise
         for trial in missing:
+            interruption.obey()
             self._seen += [o for o in self._carry_out(trial) if o.block >= 0]
 
     def _carry_out(self, trial: Trial) -> tuple[TenantObservation, ...]:

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cotenant import interruption
 from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import RunFolderError
@@ -31,7 +32,7 @@ def carry_out(
 ) -> tuple[str, Path]:
     """Go on with a run, or begin one in a folder of its own under ``out``; gives why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
-    with device_lock(device.lock_keys(), run=str(path)):
+    with interruption.heard(), device_lock(device.lock_keys(), run=str(path)):
         if folder is not None:
             folder = RunFolder.open(path)  # whoever held the lock until now may have gone on with it
             resumed = True
@@ -45,13 +46,12 @@ def carry_out(
         bench = _bench(device, folder, plan.study.before)
         try:
             why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
-        except KeyboardInterrupt:
+        except BaseException as problem:
             bench.kill()
-            folder.update_manifest(state="interrupted", why="interrupted")
-            listener(RunEnded(folder=path, why="interrupted"))
-            raise
-        except BaseException:
-            bench.kill()
+            if isinstance(problem, KeyboardInterrupt) or interruption.came():
+                folder.update_manifest(state="interrupted", why="interrupted")
+                listener(RunEnded(folder=path, why="interrupted"))
+                raise KeyboardInterrupt from None
             with suppress(RunFolderError):  # a full disk is the likely reason to be here: the error itself matters more
                 folder.update_manifest(state="failed")
             raise

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
+from cotenant.interruption import held
 from cotenant.records import SCHEMA_VERSION, TrialRecords
 from cotenant.store import manifest as manifests
 from cotenant.store import naming, parquet
@@ -93,7 +94,7 @@ class RunFolder:
         """
         number = int(records.trial["trial"])
         target = self.trial_path(number)
-        with _explained(f"Trial {number} could not be written to {self.path}", self._all_safe):
+        with held(), _explained(f"Trial {number} could not be written to {self.path}", self._all_safe):
             if target.exists():
                 raise RunFolderError(
                     f"Trial {number} is already in {self.path}.", hint=f"Go on after it: {resume_command(self.path)}"

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
+from cotenant import interruption
 from cotenant.devices.nvidia import library, notes, nvml
 from cotenant.devices.nvidia.clock_watch import ClockWatch
 from cotenant.devices.nvidia.notes import Before
@@ -229,11 +229,7 @@ def _sigterm_unwinds() -> Iterator[None]:
         yield  # only the main thread gets signals; the note on disk remains
         return
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupted)
+    previous = signal.signal(signal.SIGTERM, interruption.strike)
     try:
         yield
     finally:

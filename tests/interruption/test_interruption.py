@@ -1,0 +1,76 @@
+"""A wish to stop is obeyed once, and never in the midst of a step that must be whole."""
+
+import os
+import signal
+from contextlib import suppress
+
+import pytest
+
+from cotenant import interruption
+from cotenant.cli import main as command_line
+
+
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_is_raised_at_once_and_known_of():
+    with interruption.heard():
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c()
+        assert interruption.came()
+    assert not interruption.came(), "the next command is another story"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_step_that_must_be_whole_is_finished_first():
+    done = []
+
+    def step():
+        with interruption.held():
+            with interruption.held():
+                ctrl_c()
+                done.append("inner")
+            done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert done == ["inner", "outer"]
+
+
+def test_a_wish_that_a_library_swallowed_is_obeyed_at_the_next_occasion():
+    with interruption.heard():
+        with suppress(KeyboardInterrupt):  # as a library does that runs Python code in a call of its own
+            ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            interruption.obey()
+
+
+def test_without_a_wish_nothing_stops():
+    with interruption.heard(), interruption.held():
+        interruption.obey()
+    assert not interruption.came()
+
+
+def test_a_handler_of_the_program_around_stays():
+    def own(number, frame):
+        pass
+
+    before = signal.signal(signal.SIGINT, own)
+    try:
+        with interruption.held():
+            assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_error_that_a_library_made_of_ctrl_c_is_told_as_an_interruption(monkeypatch, capsys):
+    def interrupted_query(arguments):
+        try:
+            ctrl_c()
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+
+    monkeypatch.setattr(command_line, "_invoke", interrupted_query)
+    assert command_line.main([]) == 130
+    assert capsys.readouterr().err == "interrupted: nothing was left half done.\n"
