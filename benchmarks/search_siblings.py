@@ -134,7 +134,7 @@ class _Script:
 
     def score(self, features: np.ndarray) -> float:
         labels = self.data.labels[self.order[: len(features)]]
-        return self.scorer.score(features, labels, classes=len(self.data.classes), seed=0)
+        return float(self.scorer.tested(features, labels, classes=len(self.data.classes), seed=0).mean())
 
 
 def exhaustive(folder: Path) -> dict[str, Any]:

@@ -17,8 +17,9 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.errors import CotenantError
 from cotenant.search.events import Planned, RoundEnded, Working
-from cotenant.search.ranking import Scored, ranks, tied
+from cotenant.search.ranking import Scored, ranks, score, tied
 from cotenant.verbs.search import search
+from cotenant.workloads.search.scorers import find_scorer
 
 
 def started(arguments, folder):
@@ -133,13 +134,6 @@ def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, 
     assert all(event.left_s >= 0 for event in working)
 
 
-def test_a_budget_of_time_uses_fewer_items_and_says_so(siblings, tmp_path):
-    made = siblings("vit-b-16-mini", 2, changed=1)
-    outcome = search("embedded:fashion", [str(one) for one in made], scorer="knn", budget_s=1.0, out=tmp_path / "out")
-    assert outcome.items < outcome.items_there
-    assert any("items were used" in note for note in outcome.notes)
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -226,14 +220,50 @@ def test_bad_images_are_refused_or_counted(siblings, photos, tmp_path):
     assert outcome.items == 71
 
 
-def test_candidates_that_the_items_can_not_tell_apart_share_a_rank():
+def test_candidates_that_halves_can_not_tell_apart_share_a_rank():
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 0.02, 8)
-    best = Scored(0.80, tuple(0.79 + noise), 400)
-    close = Scored(0.79, tuple(0.785 + noise + rng.normal(0, 0.02, 8)), 400)
-    worse = Scored(0.60, tuple(0.59 + noise), 400)
+    best = Scored(0.80, 400, tuple(0.79 + noise))
+    close = Scored(0.79, 400, tuple(0.785 + noise + rng.normal(0, 0.02, 8)))
+    worse = Scored(0.60, 400, tuple(0.59 + noise))
     assert tied(best, close)
     assert not tied(best, worse)
     assert ranks([best, close, worse]) == [1, 1, 3]
-    assert not tied(best, Scored(0.80, best.halves, 200)), "judged by other items"
+    assert not tied(best, Scored(0.80, 200, best.halves)), "judged by other items"
     assert best.estimate.lo < 0.80 < best.estimate.hi
+
+
+def told_apart(count, items, apart):
+    """How often two candidates are told apart, and how often the interval holds what the score is on average."""
+    scorer, labels = find_scorer("knn"), np.arange(items) % 4
+    centres = np.random.default_rng(99).normal(size=(4, 16)) * 0.45
+    pairs = []
+    for number in range(count):
+        rng = np.random.default_rng(number)
+        sets = [(scale * centres[labels] + rng.normal(size=(items, 16))).astype(np.float32) for scale in (1, 1 + apart)]
+        pairs.append([score(scorer, one, labels, classes=4, seed=0) for one in sets])
+    mean = np.mean([one.score for one, _ in pairs])
+    held = [one.estimate.lo <= mean <= one.estimate.hi for one, _ in pairs]
+    return np.mean([not tied(*pair) for pair in pairs]), np.mean(held)
+
+
+def test_items_tell_candidates_apart_that_differ_and_seldom_others():
+    alarms, held = told_apart(60, 160, apart=0)
+    assert alarms <= 0.1
+    assert held >= 0.9
+    alarms, _ = told_apart(20, 160, apart=1)
+    assert alarms >= 0.8
+
+
+def test_a_resumed_search_does_not_ignore_other_settings_silently(tmp_path, capsys):
+    assert main(["search", "--resume", str(tmp_path), "--scorer", "knn"]) == 1
+    assert "keeps its settings: leave out --scorer" in capsys.readouterr().err
+
+
+def test_weights_of_another_size_are_refused_with_both_sizes(siblings, photos, tmp_path):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    settings = json.loads((made / "config.json").read_text())
+    settings["intermediate_size"] *= 2
+    (made / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(CotenantError, match=r"don't match the model: \S+ is \d+( x \d+)? in the file, and \d+"):
+        search(str(photos), [str(made)], out=tmp_path / "out")

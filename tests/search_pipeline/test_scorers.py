@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from cotenant.errors import CotenantError
 from cotenant.workloads.search.scorers import SCORERS, find_scorer
 from cotenant.workloads.search.scorers.linear import BATCH, DECAY, PASSES, standardised, train
-from cotenant.workloads.search.scorers.splitting import split
+from cotenant.workloads.search.scorers.splitting import folds, split
 from cotenant.workloads.search.scorers.spread import DISTORTION
 
 
@@ -39,27 +39,60 @@ def test_where_no_class_has_two_items_all_are_learnt_from_and_tested():
     assert learnt.tolist() == tested.tolist() == [0, 1, 2, 3, 4]
 
 
+def test_folds_test_every_item_once_and_have_every_class_on_both_sides():
+    labels = np.array([0] * 10 + [1] * 3 + [2] * 2 + [3], np.int64)
+    parts = list(folds(labels, 3))
+    assert sorted(np.concatenate([tested for _, tested in parts])) == list(range(15)), "all but the one of its kind"
+    for learnt, tested in parts:
+        assert sorted([*learnt, *tested]) == list(range(16))
+        assert set(labels[tested]) <= set(labels[learnt])
+    sizes = [len(tested) for _, tested in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert list(folds(np.arange(5, dtype=np.int64), 0)) == []
+
+
 class TestLinear:
+    @staticmethod
+    def loss(flat, inputs, truth):
+        """Of weights and biases in one row, with its slope."""
+        weight, bias = flat[:-4].reshape(-1, 4), flat[-4:]
+        logits = inputs @ weight + bias
+        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        onehot = np.eye(4)[truth]
+        slope = (np.exp(logs) - onehot) / len(truth)
+        value = -(onehot * logs).sum(axis=1).mean() + DECAY / 2 * (weight**2).sum()
+        return value, np.concatenate([(inputs.T @ slope + DECAY * weight).ravel(), slope.sum(axis=0)])
+
+    def optimum(self, inputs, truth):
+        start = np.zeros((inputs.shape[1] + 1) * 4)
+        return minimize(
+            self.loss, start, args=(inputs, truth), jac=True, method="L-BFGS-B", options={"maxiter": 2000}
+        ).x
+
     def test_it_reaches_the_loss_of_a_second_order_optimiser(self):
         import torch
 
         features, labels = clouds(apart=0.7)
         learnt, _ = split(labels, 0)
         inputs, truth = standardised(features, learnt)[learnt].astype(np.float64), labels[learnt]
-        onehot = np.eye(4)[truth]
-
-        def loss(flat):
-            weight, bias = flat[:-4].reshape(-1, 4), flat[-4:]
-            logits = inputs @ weight + bias
-            logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-            slope = (np.exp(logs) - onehot) / len(truth)
-            value = -(onehot * logs).sum(axis=1).mean() + DECAY / 2 * (weight**2).sum()
-            return value, np.concatenate([(inputs.T @ slope + DECAY * weight).ravel(), slope.sum(axis=0)])
-
-        best = minimize(loss, np.zeros(12 * 4 + 4), jac=True, method="L-BFGS-B", options={"maxiter": 2000})
+        best, _ = self.loss(self.optimum(inputs, truth), inputs, truth)
         weight, bias = train(torch.from_numpy(inputs[None]).float(), torch.from_numpy(truth), 4, 0)
-        found, _ = loss(np.concatenate([weight[0].numpy().ravel(), bias[0, 0].numpy()]).astype(np.float64))
-        assert found == pytest.approx(best.fun, rel=0.02)
+        flat = np.concatenate([weight[0].numpy().ravel(), bias[0, 0].numpy()]).astype(np.float64)
+        assert self.loss(flat, inputs, truth)[0] == pytest.approx(best, rel=0.02)
+
+    def test_items_that_are_tested_fold_by_fold_are_named_as_by_a_second_order_optimiser(self):
+        features, labels = clouds(apart=0.7)
+        found = find_scorer("linear").tested(features, labels, classes=4, seed=1)
+        expected = np.full(len(labels), np.nan)
+        for learnt, tested in folds(labels, 1):
+            known = features[learnt].astype(float)
+            inputs = (features - known.mean(axis=0)) / known.std(axis=0) / np.sqrt(features.shape[1])
+
+            best = self.optimum(inputs[learnt], labels[learnt])
+            guessed = (inputs[tested] @ best[:-4].reshape(-1, 4) + best[-4:]).argmax(axis=1)
+            expected[tested] = guessed == labels[tested]
+        assert (found != expected).mean() < 0.03, "items on the border apart"
+        assert 0.4 < expected.mean() < 0.95, "neither trivial nor hopeless"
 
     def test_its_score_is_the_accuracy_of_that_optimum_on_items_held_back(self):
         features, labels = clouds(items=400, apart=3.0)
@@ -81,24 +114,32 @@ class TestLinear:
         assert len(list(_batches(100 * BATCH, 0))) == STEPS
 
 
+def named_by_hand(features, labels, learnt, item):
+    angles = [
+        np.dot(features[item], features[other])
+        / np.linalg.norm(features[item].astype(float))
+        / np.linalg.norm(features[other].astype(float))
+        for other in learnt
+    ]
+    votes = {}
+    for one in np.argsort(angles)[::-1][:5]:
+        votes.setdefault(int(labels[learnt[one]]), []).append(angles[one])
+    return max(votes, key=lambda label: (len(votes[label]), sum(votes[label])))
+
+
 def test_neighbours_vote_as_counted_by_hand():
     features, labels = clouds(apart=0.5)
     learnt, tested = split(labels, 2)
-    right = 0
-    for item in tested:
-        angles = [
-            np.dot(features[item], features[other])
-            / np.linalg.norm(features[item].astype(float))
-            / np.linalg.norm(features[other].astype(float))
-            for other in learnt
-        ]
-        nearest = np.argsort(angles)[::-1][:5]
-        votes = {}
-        for one in nearest:
-            votes.setdefault(int(labels[learnt[one]]), []).append(angles[one])
-        winner = max(votes, key=lambda label: (len(votes[label]), sum(votes[label])))
-        right += winner == labels[item]
-    assert score("knn", features, labels, seed=2) == pytest.approx(right / len(tested))
+    right = [named_by_hand(features, labels, learnt, item) == labels[item] for item in tested]
+    assert score("knn", features, labels, seed=2) == pytest.approx(np.mean(right))
+
+
+def test_neighbours_vote_on_every_item_as_counted_by_hand():
+    features, labels = clouds(items=100, apart=0.5)
+    found = find_scorer("knn").tested(features, labels, classes=4, seed=2)
+    for learnt, tested in folds(labels, 2):
+        for item in tested:
+            assert found[item] == (named_by_hand(features, labels, learnt, item) == labels[item])
 
 
 @pytest.mark.parametrize(("items", "width"), [(60, 5), (24, 40)])

@@ -16,7 +16,7 @@ Examples:  cotenant search --data embedded:fashion --fetch
            cotenant search --resume SEARCH
 
 Features are on disk after each step: whatever ends a search early, `--resume` goes on where it
-stopped. Models with random weights are timed, never ranked.
+stopped, for as long as a new --budget says. Models with random weights are timed, never ranked.
 """
 
 
@@ -26,7 +26,7 @@ stopped. Models with random weights are timed, never ranked.
 @click.option("--models", metavar="A,B,C", default="", help="Names of models; directories of weights come as DIR.")
 @click.option("--scorer", metavar="NAME", default="linear", show_default=True, help="How features are judged.")
 @click.option("--budget", "budget_s", metavar="TIME", type=duration,
-              help="Use as many items as can be handled in this time, e.g. 10min.")  # fmt: skip
+              help="How long this may take, e.g. 10min: fewer items if need be.")  # fmt: skip
 @click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, default="4GB", show_default=True,
               help="How much the process may grow.")  # fmt: skip
 @click.option("--exact", is_flag=True, help="No halving: every model sees every item.")
@@ -61,6 +61,8 @@ def command(
 
     Every DIR is a directory of weights, or of such directories.
     """
+    if resume is not None:
+        _refuse_other_settings()
     names = (*(name.strip() for name in models.split(",") if name.strip()), *directories)
     if resume is None and data is None:
         raise click.UsageError("Name the data to rank by: --data embedded:fashion, a folder of images, or a table.")
@@ -107,3 +109,12 @@ def command(
     else:
         show(*outcome_tables(outcome))
         console(talk=True).print(f"\nreport: {outcome.folder / 'report.html'}", style="dim", soft_wrap=True)
+
+
+def _refuse_other_settings() -> None:
+    """A search that is resumed keeps its settings: one that is given again would be ignored."""
+    context = click.get_current_context()
+    for name in ("scorer", "memory_bytes", "exact", "device", "fetch", "skip_bad", "top", "out"):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            (option,) = [one for one in context.command.params if one.name == name]
+            raise click.UsageError(f"A search that is resumed keeps its settings: leave out {option.opts[0]}.")

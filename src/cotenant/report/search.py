@@ -60,11 +60,12 @@ def sentences(outcome: Outcome) -> list[str]:
             + (f": {_most_shared(outcome)}." if outcome.shared else "; no two models have blocks in common.")
         )
     said.append(
-        f"It took {duration(outcome.actual_s)} ({duration(outcome.predicted_s)} predicted) and "
-        f"{size(outcome.peak_bytes)} of the {size(outcome.memory_bytes)} allowed."
+        f"It took {duration(outcome.actual_s)} ({duration(outcome.predicted_s)} predicted) after "
+        f"{duration(outcome.prepared_s)} of preparation, and {size(outcome.peak_bytes)} of the "
+        f"{size(outcome.memory_bytes)} allowed."
     )
     if outcome.skipped:
-        said.append(f"{outcome.skipped:,} bad items or classes were left out.")
+        said.append(f"Left out as bad: {outcome.skipped:,} item{'s' * (outcome.skipped != 1)} or empty classes.")
     if outcome.timed:
         said.append("Models with random weights were timed and not ranked: their scores would say nothing.")
     return [*said, *outcome.notes]

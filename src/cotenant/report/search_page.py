@@ -13,7 +13,8 @@ from cotenant.report.search import headline, rank_text, score_text, seen_text, s
 from cotenant.search.outcome import Outcome
 
 RANKING = Understanding(
-    shows="The score of each model with a 95 % interval, taken from random halves of the items; baselines below.",
+    shows="The score of each model with a 95 % interval; baselines below. Scorers that test items hold each item back "
+    "once; for the others the interval comes from random halves of the items.",
     look="Whether the best stands clear of the raw input and of random weights: if not, no model has learned anything "
     "that these items ask for. Models of one rank can't be told apart; take the quickest of them.",
     misleads="Models that were dropped early were judged by fewer items, so their intervals are wider and their "
@@ -63,7 +64,8 @@ def page(outcome: Outcome) -> str:
             "scorer": f"{outcome.scorer}: {outcome.about_scorer}" if outcome.about_scorer else outcome.scorer,
             "items": f"{outcome.items:,} of {outcome.items_there:,}",
             "left out as bad": f"{outcome.skipped:,}",
-            "time": f"{duration(outcome.actual_s)}, {duration(outcome.predicted_s)} predicted",
+            "time": f"{duration(outcome.actual_s)}, {duration(outcome.predicted_s)} predicted, after "
+            f"{duration(outcome.prepared_s)} of preparation",
             "memory": f"grew by {size(outcome.peak_bytes)} at most, {size(outcome.memory_bytes)} allowed",
             "parts": f"{outcome.parts:,} passes over parts of the data",
             "steps per item": f"{outcome.steps_shared:,} instead of {outcome.steps_alone:,}",

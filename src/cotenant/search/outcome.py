@@ -39,7 +39,7 @@ class Baseline:
     name: str
     estimate: Estimate
     beaten: bool
-    """The best candidate is clearly above it, compared half by half."""
+    """The best candidate is clearly above it, compared item by item or half by half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class Outcome:
     predicted_s: float
     """From the plan to the end."""
     actual_s: float
+    prepared_s: float
+    """Before that: opening the data, reading every candidate, timing a batch."""
     memory_bytes: int
     peak_bytes: int
     """By how much the process grew at most."""

@@ -13,6 +13,7 @@ from cotenant.search.candidates import Candidate, random_sibling, resolve
 from cotenant.search.costs import Predicted, Probed, path_of, predict, probe
 from cotenant.search.halving import Round, all_at_once, even_order, rounds
 from cotenant.search.memory import Allotment, allot
+from cotenant.search.ranking import score
 from cotenant.search.reading import Read, piece_bytes
 from cotenant.search.settings import Settings
 from cotenant.search.shelf import Shelf
@@ -43,6 +44,8 @@ class Prepared:
     baselines: tuple[int, ...]
     """Random siblings of the architectures; read only when it is their turn."""
     paths: dict[int, Path]
+    probed: dict[tuple[str, str], Probed]
+    """What each architecture costs."""
     allotment: Allotment
     everything_fits: bool
     """All weights stay in memory, so that many small parts cost nothing."""
@@ -110,7 +113,8 @@ def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
         logits=settings.scorer in NEEDS_HEAD,
     )
     shelf = new_shelf(bench, settings.memory_bytes // 2)
-    paths, sizes, largest, read_s = _read_all(bench, shelf, len(candidates), tell)
+    probed: dict[tuple[str, str], Probed] = {}
+    paths, sizes, largest, read_s = _read_all(bench, shelf, len(candidates), probed, tell)
     ranked = tuple(number for number, one in enumerate(candidates) if one.pretrained)
     measured = ranked or tuple(paths)
     allotment = allot(
@@ -131,6 +135,7 @@ def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
         timed=tuple(number for number, one in enumerate(candidates) if not one.pretrained),
         baselines=tuple(range(len(candidates), len(bench.candidates))),
         paths=paths,
+        probed=probed,
         allotment=allotment,
         everything_fits=sum(sizes.values()) <= allotment.shelf_bytes,
         read_s=read_s,
@@ -178,9 +183,12 @@ def _siblings(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _read_all(
-    bench: Bench, shelf: Shelf, count: int, tell: Callable[[str, float], None]
+    bench: Bench,
+    shelf: Shelf,
+    count: int,
+    probed: dict[tuple[str, str], Probed],
+    tell: Callable[[str, float], None],
 ) -> tuple[dict[int, Path], dict[str, int], int, float]:
-    probed: dict[tuple[str, str], Probed] = {}
     paths: dict[int, Path] = {}
     sizes: dict[str, int] = {}
     largest, began = 0, time.perf_counter()
@@ -231,6 +239,6 @@ def _score_cost(scorer: Scorer, data: Data, width: int) -> Callable[[int], float
     features = rng.standard_normal((few, width), dtype=np.float32)
     labels = data.labels[even_order(data.labels, 0)[:few]]
     begin = time.perf_counter()
-    scorer.score(features, labels, classes=len(data.classes), seed=0)
+    score(scorer, features, labels, classes=len(data.classes), seed=0)
     per_item = (time.perf_counter() - begin) / few
-    return lambda items: per_item * items
+    return lambda items: per_item * max(items, few)  # fewer items are passed over as often

@@ -1,6 +1,6 @@
 """Weights from disk (or a seed), in pieces that are named by their content."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from cotenant.errors import WorkloadError
 from cotenant.search.candidates import Candidate
 from cotenant.search.chain import Chain, Weights
+from cotenant.search.survey import survey
 from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.skeleton import skeleton
 from cotenant.workloads.models.weights import load_and_tell
@@ -82,10 +83,23 @@ def _straight(folder: Path, chain: Chain) -> dict[str, torch.Tensor] | None:
         found = load_file(files[0])
     except (OSError, ValueError, SafetensorError):
         return None  # the library says best what is wrong
-    if any(name not in found or tuple(found[name].shape) != shape for name, shape in wanted.items()):
+    if any(name not in found for name in wanted):
         return None
+    if chain.logits and any(tuple(found[name].shape) != shape for name, shape in wanted.items()):
+        return None  # a head for another number of classes than that of the first model of this architecture
+    for name, shape in wanted.items():
+        if tuple(found[name].shape) != shape:
+            raise WorkloadError(
+                f"the weights in {folder} don't match the model: {name} is {_times(found[name].shape)} in the file, "
+                f"and {_times(shape)} by config.json",
+                hint="is config.json the one that the weights were saved with?",
+            )
     floats = {name: found[name] if not found[name].is_floating_point() else found[name].float() for name in wanted}
     return {**chain.constants(), **floats}
+
+
+def _times(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
 
 
 def _require_all(candidate: Candidate, chain: Chain, lacking: tuple[str, ...]) -> None:
@@ -93,6 +107,11 @@ def _require_all(candidate: Candidate, chain: Chain, lacking: tuple[str, ...]) -
     needed = {piece.prefix + name for piece in chain.pieces for name in piece.names}
     # A pooler makes something else out of the hidden states: features don't pass through it.
     absent = [name for name in lacking if name in needed and ".pooler." not in f".{name}"]
+    if chain.logits and f"{survey(candidate.entry, chain.mode).head}.weight" in absent:
+        raise WorkloadError(
+            f"the weights of {candidate.name} have no head for classes, which this scorer looks at",
+            hint="--scorer linear, or leave it out",
+        )
     if absent:
         raise WorkloadError(
             f"the weights in {candidate.weights} don't match the model: {len(absent)} of {len(needed)} parameters are "

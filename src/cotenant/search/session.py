@@ -7,16 +7,19 @@ from typing import Any
 
 import psutil
 
+from cotenant.errors import CotenantError
+from cotenant.search.allowance import Allowance, Later
 from cotenant.search.baselines import raw_features, raw_name
 from cotenant.search.conditions import require_same_inputs, require_space
-from cotenant.search.costs import Predicted
 from cotenant.search.events import Listener, Planned, RoundEnded, Working
 from cotenant.search.extracting import Extraction
-from cotenant.search.folder import SearchFolder
+from cotenant.search.folder import SearchFolder, resume_command
 from cotenant.search.halving import Round
+from cotenant.search.judging import Judge
 from cotenant.search.outcome import Baseline, Outcome, Ranked, Shared, Timed
+from cotenant.search.planning import afterwards, left_over, plan, reserved
 from cotenant.search.preparation import path_for, prepare
-from cotenant.search.ranking import HALVES, Scored, ranks, score, tied
+from cotenant.search.ranking import Scored, ranks, tied
 from cotenant.search.settings import Settings
 from cotenant.search.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.workloads.search.protocol import Features
@@ -37,7 +40,7 @@ def search(settings: Settings, folder: SearchFolder, listener: Listener) -> Outc
 class _Session:
     def __init__(self, settings: Settings, folder: SearchFolder, listener: Listener) -> None:
         self._settings, self._folder, self._listener = settings, folder, listener
-        self._began = time.monotonic()
+        self._allowance = Allowance(settings.budget_s)
         self._before_s = float(folder.known.get("spent_s", 0.0))
         import transformers  # noqa: F401 - code is not what the memory is meant for: it is there before the count begins
 
@@ -45,28 +48,34 @@ class _Session:
         self._stages_before: dict[str, float] = dict(folder.known.get("stages_s", {}))
         self._told = 0.0
         self._leader: str | None = None
-        self._best: Scored | None = None
+        self._notes: list[str] = []
         self._parts = 0
 
     def run(self) -> Outcome:
         settings = self._settings
         ready = prepare(settings, lambda doing, share: self._listener(Working(doing, share * 0.01, None)))
         self._ready = ready
+        self._judge = Judge(ready.bench, ready.scorer, self._folder, settings.seed)
         require_same_inputs(self._folder, ready)
-        plan, notes = self._plan()
-        self._predicted_s = self._whole(ready.predict(plan), plan)
-        require_space(self._folder, ready, plan)
+        made = plan(ready, settings, self._allowance, self._folder.known.get("items"))
+        self._predicted_s = made.predicted_s
+        require_space(self._folder, ready, made.rounds)
         paths = [ready.paths[number] for number in ready.ranked]
         alone = steps_without_sharing(paths)
         together = steps_with_sharing(grow(paths)) if paths else 0
         self._listener(
-            Planned(len(paths), plan[-1].items, len(plan), self._predicted_s, alone, together, (*ready.notes, *notes))
+            Planned(
+                len(paths), made.items, len(made.rounds), made.predicted_s, alone, together, (*ready.notes, *made.notes)
+            )
         )
-        self._planned_at, self._done_s = time.monotonic(), 0.0
-        rounds = self._rounds(plan) if paths else []
-        if len(rounds) < len(plan) and paths:
-            notes = (*notes, f"The time was used up after {len(rounds)} of {len(plan)} rounds.")
-        items = rounds[-1]["items"] if rounds else plan[-1].items
+        self._folder.note(
+            items=made.items,
+            predicted_s=self._folder.known.get("predicted_s", made.predicted_s),
+            prepared_s=float(self._folder.known.get("prepared_s", 0.0)) + self._allowance.spent_s,
+        )
+        self._planned_at = self._allowance.worked = time.monotonic()
+        rounds = self._rounds(made.rounds) if paths else []
+        items = rounds[-1]["items"] if rounds else made.items
         ranking = self._ranking(rounds)
         baselines = self._baselines(ranking, items)
         outcome = Outcome(
@@ -88,55 +97,38 @@ class _Session:
             steps_alone=alone,
             steps_shared=together,
             stages_s=self._stages(),
-            predicted_s=float(self._folder.known.get("predicted_s", self._predicted_s)),
+            predicted_s=float(self._folder.known["predicted_s"]),
             actual_s=self._before_s + time.monotonic() - self._planned_at,
             memory_bytes=settings.memory_bytes,
             peak_bytes=max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self._memory_before),
             parts=self._parts,
-            notes=(*ready.notes, *notes),
+            prepared_s=float(self._folder.known["prepared_s"]),
+            notes=(*ready.notes, *made.notes, *self._notes),
             top=settings.top,
         )
         self._save()
         return outcome
 
-    def _plan(self) -> tuple[tuple[Round, ...], tuple[str, ...]]:
-        """The rounds, with fewer items if the time would not suffice for all."""
-        ready, budget = self._ready, self._settings.budget_s
-        items = int(self._folder.known.get("items", len(ready.bench.data)))
-        plan = ready.plan(items, exact=self._settings.exact)
-        if budget is None or not ready.ranked:
-            return plan, ()
-        batch, least = ready.bench.batch, ready.least_items
-        while (predicted := self._whole(ready.predict(plan), plan)) > 0.9 * budget and items > least:
-            fewer = int(items * max(0.5, 0.85 * budget / predicted)) // batch * batch
-            items = max(least, min(items - batch, fewer))
-            plan = ready.plan(items, exact=self._settings.exact)
-        self._folder.note(items=items)
-        if items == len(ready.bench.data):
-            return plan, ()
-        return plan, (
-            f"{items:,} of {len(ready.bench.data):,} items were used, since all would take longer than asked.",
-        )
-
-    def _whole(self, predicted: Predicted, plan: Sequence[Round]) -> float:
-        """With baselines and intervals, which come after the rounds."""
-        ready, items = self._ready, plan[-1].items
-        if not ready.ranked:
-            return ready.score_s(items) * (1 + HALVES / 2)
-        random = sum(step.seconds for step in ready.paths[ready.ranked[0]].steps) * items
-        lines = min(self._settings.top, plan[-1].models) + 2
-        return predicted.seconds + random + lines * ready.score_s(items) * HALVES / 2
-
     def _rounds(self, plan: Sequence[Round]) -> list[dict[str, Any]]:
-        """Extract and score, round by round; rounds that are over according to the folder are taken from there."""
+        """Extract and score, round by round; rounds that are over according to the folder are taken from there.
+
+        Where the time is up, the last of them has seen fewer items than planned; the folder knows nothing of it.
+        """
         ready, over = self._ready, list(self._folder.known.get("rounds", []))
-        self._folder.note(predicted_s=self._folder.known.get("predicted_s", self._predicted_s))
         alive = list(ready.ranked)
         for number, step in enumerate(plan, 1):
             if number > len(over):
-                if number > 1 and self._too_late(alive, over[-1]["items"], step.items):
+                after = afterwards(ready, self._settings.top, len(alive))
+                paths = [ready.paths[one] for one in alive]
+                reached = self._extend(paths, step.items, f"round {number} of {len(plan)}", later=after)
+                if reached < step.items:
+                    said, go_on = left_over(plan, number, reached, self._allowance), resume_command(self._folder.path)
+                    if reached >= ready.least_items and (not over or reached > over[-1]["items"]):
+                        over.append(self._scored(alive, Round(reached, len(alive), len(alive))))
+                    elif not over:
+                        raise CotenantError(f"{said}: too few to rank by", hint=go_on)
+                    self._notes.append(f"{said}; to go on: {go_on}")
                     break
-                self._extend([ready.paths[one] for one in alive], step.items, f"round {number} of {len(plan)}")
                 over.append(self._scored(alive, step))
                 self._save(rounds=over)
             kept = set(over[number - 1]["kept"])
@@ -155,28 +147,45 @@ class _Session:
         scores = {}
         for number, one in enumerate(alive):
             self._tell(f"scoring {self._name(one)} ({number + 1} of {len(alive)})")
-            scores[self._name(one)] = self._score(self._ready.paths[one], step.items).score
-            self._done_s += self._ready.score_s(step.items)
+            scores[self._name(one)] = self._judge.score(self._ready.paths[one].leaf, step.items).score
+            self._allowance.done_s += self._ready.score_s(step.items)
         order = sorted(scores, key=lambda name: -scores[name])
         return {"items": step.items, "scores": scores, "kept": order[: step.keep]}
 
-    def _extend(self, paths: Sequence[Path], items: int, doing: str) -> None:
-        """See to it that the first so many items' features of these candidates are there."""
+    def _extend(self, paths: Sequence[Path], items: int, doing: str, *, later: Later, at_least: int = 0) -> int:
+        """See to it that the first so many items' features of these candidates are there, as long as there is time.
+
+        Args:
+            paths: The candidates.
+            items: How many items are wanted.
+            doing: What to say meanwhile.
+            later: What has to be left time for.
+            at_least: So many items in any case.
+
+        Returns:
+            How many of them are there for every candidate: fewer if the time does not suffice for all.
+        """
         folder, ready = self._folder, self._ready
         leaf_of = {path.candidate: path.leaf for path in paths}
 
         def advance(node: Node, passed: int) -> None:
-            self._done_s += sum(step.seconds for step in node.steps) * passed
+            self._allowance.done_s += sum(step.seconds for step in node.steps) * passed
             self._tell(f"{doing}: {items:,} items, {len(paths)} model{'s' * (len(paths) != 1)}")
 
         while True:
             ends = {path.leaf: folder.have(path.leaf) for path in paths}
             first = min(ends.values())
             if first >= items:
-                return
+                return items
             some = [path for path in paths if ends[path.leaf] == first]
+            root = grow(some)
             further = min((end for end in ends.values() if end > first), default=items)
             last = min(items, further, first + ready.part_items(some, items - first))
+            in_time = first + self._allowance.items(per_item_s=root.seconds, later=later, first=first)
+            if last > max(in_time, at_least):
+                last = min(last, max(int(in_time), at_least) // ready.bench.batch * ready.bench.batch)
+            if last <= first:
+                return first
             self._parts += 1
 
             def done(node: Node, features: Features, first: int = first) -> None:
@@ -184,24 +193,8 @@ class _Session:
                     folder.commit(leaf_of[node.candidates[0]], first, features)
 
             extraction = Extraction(ready.bench, ready.shelf, done, advance)
-            extraction.run(grow(some), ready.bench.batches(first, last))
+            extraction.run(root, ready.bench.batches(first, last))
             self._save()
-
-    def _score(self, path: Path, items: int, *, with_halves: bool = False) -> Scored:
-        return self._judged(self._folder.features(path.leaf, items), with_halves=with_halves)
-
-    def _judged(self, features: Features, *, with_halves: bool) -> Scored:
-        bench, settings = self._ready.bench, self._settings
-        labels = bench.data.labels[bench.order[: len(features)]]
-        with bench.watch.stage("score"):
-            return score(
-                self._ready.scorer,
-                features,
-                labels,
-                classes=len(bench.data.classes),
-                seed=settings.seed,
-                with_halves=with_halves,
-            )
 
     def _ranking(self, rounds: Sequence[dict[str, Any]]) -> tuple[Ranked, ...]:
         """Those that saw the most items first; within a round by score."""
@@ -214,13 +207,12 @@ class _Session:
             order += [(name, number) for name in names if name not in listed]
         scored = []
         for place, (name, number) in enumerate(order):
-            step, path = rounds[number - 1], self._ready.paths[by_name[name]]
+            step, leaf = rounds[number - 1], self._ready.paths[by_name[name]].leaf
             if place < self._settings.top:
                 self._tell(f"how sure is the score of {name}")
-                scored.append(self._score(path, step["items"], with_halves=True))
+                scored.append(self._judge.score(leaf, step["items"], with_interval=True))
             else:
-                scored.append(Scored(step["scores"][name], (), step["items"]))
-        self._best = scored[0] if scored else None
+                scored.append(Scored(step["scores"][name], step["items"]))
         places = ranks(scored)
         return tuple(
             Ranked(
@@ -241,14 +233,26 @@ class _Session:
         bench = ready.bench
         by_name = {self._name(one): one for one in (*ready.ranked, *ready.timed)}
         names = [line.name for line in ranking if line.left_in_round is None] or list(by_name)[:1]
+        best = ready.paths[by_name[ranking[0].name]].leaf if ranking else None
         finalists = {bench.candidates[by_name[name]].architecture for name in names}
+        random = [one for one in ready.baselines if bench.candidates[one].architecture in finalists]
+        paths = [path_for(bench, one, ready.shelf.read(one), ready.probed) for one in random]
         found = []
-        for one in ready.baselines:
-            if bench.candidates[one].architecture not in finalists:
-                continue
-            path = path_for(bench, one, ready.shelf.read(one), {})
-            self._extend([path], items, f"baseline: {self._name(one)}")
-            found.append(self._baseline(self._name(one), self._score(path, items, with_halves=True)))
+        for number, path in enumerate(paths):
+            # A part of the time is for each that is still to come.
+            to_come = paths[number + 1 :]
+            after = reserved(ready, len(to_come) + 2, sum(step.seconds for other in to_come for step in other.steps))
+            name = self._name(path.candidate)
+            reached = self._extend(
+                [path], items, f"baseline: {name}", later=after, at_least=min(items, ready.least_items)
+            )
+            found.append(self._baseline(name, path.leaf, reached, best))
+            if reached < items:
+                beside = "" if best is None else f"; the best has {self._judge.score(best, reached).score:.3f} on those"
+                self._notes.append(f"For want of time {name} was judged by {reached:,} items alone{beside}.")
+        if bench.logits:
+            self._notes.append(f"{ready.scorer.name} judges what a head says, so there is no raw input beside it.")
+            return tuple(found)
         sample = by_name[names[0]]
         while (first := self._folder.have(RAW)) < items:
             self._tell(f"baseline: {raw_name(bench)}")
@@ -256,14 +260,15 @@ class _Session:
             with bench.watch.stage("load_data"):
                 features = raw_features(bench, bench.order[first:last], sample)
             self._folder.commit(RAW, first, features)
-        raw = self._judged(self._folder.features(RAW, items), with_halves=True)
-        return (*found, self._baseline(raw_name(bench), raw))
+        return (*found, self._baseline(raw_name(bench), RAW, items, best))
 
-    def _baseline(self, name: str, scored: Scored) -> Baseline:
-        best = self._best
-        return Baseline(
-            name, scored.estimate, best is not None and best.score > scored.score and not tied(best, scored)
-        )
+    def _baseline(self, name: str, leaf: str, items: int, best: str | None) -> Baseline:
+        """Beside the best candidate on the same items."""
+        scored = self._judge.score(leaf, items, with_interval=True)
+        if best is None:
+            return Baseline(name, scored.estimate, beaten=False)
+        above = self._judge.score(best, items, with_interval=True)
+        return Baseline(name, scored.estimate, above.score > scored.score and not tied(above, scored))
 
     def _shared(self, root: Node) -> tuple[Shared, ...]:
         return tuple(
@@ -272,21 +277,12 @@ class _Session:
             if len(node.through) > 1 and node.steps
         )
 
-    def _too_late(self, alive: Sequence[int], shown: int, items: int) -> bool:
-        budget = self._settings.budget_s
-        if budget is None:
-            return False
-        ready = self._ready
-        root = grow([ready.paths[one] for one in alive])
-        takes = root.seconds * (items - shown) + ready.score_s(items) * len(alive)
-        return self._before_s + time.monotonic() - self._began + takes > budget
-
     def _tell(self, doing: str) -> None:
         now = time.monotonic()
         if now - self._told < TOLD_EVERY_S:
             return
         self._told = now
-        share = min(1.0, self._done_s / max(self._predicted_s, 1e-9))
+        share = min(1.0, self._allowance.done_s / max(self._predicted_s, 1e-9))
         spent = now - self._planned_at
         whole = spent / share if share > 0.1 else max(self._predicted_s, spent)
         self._listener(Working(doing, share, whole - spent, self._leader))

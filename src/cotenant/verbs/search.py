@@ -1,6 +1,7 @@
 """`search`: rank models by how well their features separate the classes of your data."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def search(
         data: What to rank by: a folder of images, a table, `embedded:fashion`; None with ``resume``.
         models: Catalogue names, names of weights that can be fetched, directories of weights, directories of those.
         scorer: How features are judged: linear, knn, logme, hscore, transrate, leep, nce.
-        budget_s: Use as many items as can be handled in this time.
+        budget_s: How long this call may take: as many items are used as can be handled in this time, and where it
+            takes longer than foreseen, what was scored until then is ranked. With ``resume`` it is a new one.
         memory_bytes: How much the process may grow.
         exact: No halving: every model sees every item, as in an exhaustive search.
         device: `cpu` or `cuda:0`.
@@ -61,6 +63,8 @@ def search(
             )
         folder = SearchFolder.open(resume)
         settings = Settings.from_json(folder.known["settings"])
+        if budget_s is not None or "items" in folder.known:
+            settings = replace(settings, budget_s=budget_s)  # what was left of the former one is over
     else:
         assert data is not None
         settings = Settings(

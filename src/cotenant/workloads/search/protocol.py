@@ -1,13 +1,15 @@
 """The words of model search: data to rank by, scorers that rank. Plain protocols, no torch at import time."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 Features = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
+Tested = npt.NDArray[np.float64]
+"""For each item whether it was named rightly (1) or not (0) by what was learnt from others; nan: it was not tested."""
 Kind = Literal["image", "text"]
 
 
@@ -66,4 +68,13 @@ class Scorer(Protocol):
 
     def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:
         """The score of these features; the same inputs give the same score."""
+        ...
+
+
+@runtime_checkable
+class ItemScorer(Scorer, Protocol):
+    """A scorer that tests items one by one, so that candidates can be compared item by item."""
+
+    def tested(self, features: Features, labels: Labels, *, classes: int, seed: int) -> Tested:
+        """Every item held back once, in folds that are the same for every candidate."""
         ...

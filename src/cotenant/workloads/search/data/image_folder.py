@@ -21,7 +21,9 @@ def open_images(name: str, folder: Path, *, skip_bad: bool) -> Images:
     for kind in kinds:
         found = sorted(file for file in kind.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
         if not found and not skip_bad:
-            raise DataError(f"class {kind.name!r} of {folder} has no images", hint="remove it, or skip bad items")
+            raise DataError(
+                f"class {kind.name!r} of {folder} has no images", hint="remove it, or skip bad items: --skip-bad"
+            )
         good = [file for file in found if readable(file)] if skip_bad else found
         skipped += len(found) - len(good) + (not found)
         files += good

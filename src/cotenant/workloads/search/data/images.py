@@ -97,7 +97,7 @@ def readable(source: Source) -> bool:
     return True
 
 
-_SKIP = "mend or remove it, or ask to skip bad items"
+_SKIP = "mend or remove it, or skip bad items: --skip-bad"
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,7 +20,7 @@ def usable_items(name: str, written: Sequence[Hashable], *, skip_bad: bool) -> l
         others = f", and so have {len(rare) - 1} others" if len(rare) > 1 else ""
         raise DataError(
             f"{name}: class {rare[0]!r} has only one item{others}, so it can't be both learnt from and tested",
-            hint="add items, remove the class, or skip bad items; is it the right label column?",
+            hint="is it the right label column? else add items, or skip bad ones: --skip-bad",
         )
     classes = len(counts) - len(rare)
     if classes < _LEAST:

@@ -42,8 +42,8 @@ def labelled_rows(
     if bad and not skip_bad:
         raise DataError(
             f"{where}: row {bad[0] + 1} has no {'image' if images else 'text'} or no label"
-            + (f", nor have {len(bad) - 1} others" if len(bad) > 1 else ""),
-            hint="mend or remove it, or ask to skip bad items; is it the right column?",
+            + (f", and {len(bad) - 1:,} more are like it" if len(bad) > 1 else ""),
+            hint="is it the right column? else mend or remove it, or skip bad items: --skip-bad",
         )
     out = set(bad)
     good = [row for row in range(len(values)) if row not in out]

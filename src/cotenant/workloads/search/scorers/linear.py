@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.workloads.search.protocol import Features, Labels
-from cotenant.workloads.search.scorers.splitting import Positions, split
+from cotenant.workloads.search.protocol import Features, Labels, Tested
+from cotenant.workloads.search.scorers.splitting import Positions, folds, split
 
 if TYPE_CHECKING:
     import torch
@@ -42,10 +42,17 @@ class Linear:
         """The scores of several candidates on the same items, trained side by side."""
         scores = [0.0] * len(features)
         for group in _groups(features):
-            found = _accuracies([features[one] for one in group], labels, classes, seed)
-            for one, score in zip(group, found, strict=True):
+            right = _right([features[one] for one in group], labels, split(labels, seed), classes, seed)
+            for one, score in zip(group, right.double().mean(dim=1).tolist(), strict=True):
                 scores[one] = score
         return scores
+
+    def tested(self, features: Features, labels: Labels, *, classes: int, seed: int) -> Tested:
+        """Item by item, fold by fold."""
+        right = np.full(len(labels), np.nan)
+        for learnt, tested in folds(labels, seed):
+            right[tested] = _right([features], labels, (learnt, tested), classes, seed)[0].numpy()
+        return right
 
 
 def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
@@ -64,10 +71,13 @@ def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
         yield group
 
 
-def _accuracies(features: Sequence[Features], labels: Labels, classes: int, seed: int) -> list[float]:
+def _right(
+    features: Sequence[Features], labels: Labels, parts: tuple[Positions, Positions], classes: int, seed: int
+) -> "torch.Tensor":
+    """Whether each tested item is named rightly, candidates x items, by layers that were trained on the others."""
     import torch
 
-    learnt, tested = split(labels, seed)
+    learnt, tested = parts
     width = max(one.shape[1] for one in features)
     inputs = torch.zeros(len(features), len(labels), width)
     for row, one in enumerate(features):
@@ -75,9 +85,7 @@ def _accuracies(features: Sequence[Features], labels: Labels, classes: int, seed
     truth = torch.from_numpy(labels)
     weight, bias = train(inputs[:, learnt], truth[learnt], classes, seed)
     with torch.inference_mode():
-        guesses = torch.baddbmm(bias, inputs[:, tested], weight).argmax(dim=2)
-        right: list[float] = (guesses == truth[tested]).double().mean(dim=1).tolist()
-    return right
+        return torch.baddbmm(bias, inputs[:, tested], weight).argmax(dim=2) == truth[tested]
 
 
 def standardised(features: Features, learnt: Positions) -> Features:
