@@ -6,7 +6,7 @@ import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
-from cotenant.devices.simulated.sharing import arrange
+from cotenant.devices.simulated.sharing import arrange, sharing_modes
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.load.spec import Load
 from cotenant.tenancy import Sharing, Tenant
@@ -86,6 +86,8 @@ def test_turns_and_mps_give_everybody_the_whole_device():
     assert laid_out("processes", 2).slicing is not None
     assert laid_out("mps", 2).slicing is None
     assert laid_out("streams", 2).shared_host
+    assert laid_out("exclusive", 2).shared_host
+    assert "exclusive" not in {mode.mode for mode in sharing_modes(gpu().gpu)}
 
 
 def test_shares_of_mps_cap_the_sms_and_leave_them_common_ground():

@@ -89,6 +89,8 @@ def test_a_file_states_only_what_differs(tmp_path):
     gpu = find_gpu(f"sim:{path}")
     assert (gpu.name, gpu.sms, gpu.power.limit_w) == ("my-gpu", 54, 250)
     assert gpu.power.idle_w == find_gpu("a100-sxm4-40gb").power.idle_w
+    assert gpu.mig is not None
+    assert {name: profile.sms for name, profile in gpu.mig.profiles.items()}["7g.40gb"] == 49
 
 
 @pytest.mark.parametrize(
@@ -100,6 +102,8 @@ def test_a_file_states_only_what_differs(tmp_path):
         ("like: b200\n", "`like: b200` names no GPU"),
         ("like: t4\nestimated: [colour]\n", "names 'colour'"),
         ("like: t4\nclocks_mhz: {base: 5000}\n", "clocks must rise"),
+        ("like: t4\npower: {limit_w: 30}\n", "power must rise"),
+        ("like: a30\nmig: {profiles: {4g.24gb: {sms: 99}}}\n", "`mig.profiles.4g.24gb.compute_slices` is missing"),
         ("- 3\n", "expected keys and values"),
         ("sms: [\n", "is not YAML"),
     ],
@@ -111,6 +115,14 @@ def test_a_wrong_file_is_refused_in_a_sentence(tmp_path, text, sentence):
         find_gpu(f"sim:{path}")
     assert sentence in error.value.message
     assert str(path) in error.value.message
+
+
+def test_an_instance_has_no_more_sms_than_its_gpu(tmp_path):
+    path = tmp_path / "gpu.yaml"
+    instance = "{sms: 99, compute_slices: 4, memory_slices: 4, memory_gib: 23, instances: 1}"
+    path.write_text(f"like: a30\nmig: {{profiles: {{4g.24gb: {instance}}}}}\n")
+    with pytest.raises(DeviceError, match=r"the MIG instance 4g\.24gb has 99 SMs, and the GPU 56"):
+        find_gpu(f"sim:{path}")
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -20,6 +20,10 @@ MEANINGS = {
     "mig": "each tenant has an instance with SMs, memory and bandwidth of its own",
 }
 
+EXCLUSIVE = "exclusive"
+"""As `streams`, with other processes locked out, of which a simulated GPU has none. As on a real one, it isn't part of
+`sharing: all`, and can be named."""
+
 TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=1e4)
 """The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
 fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption is an estimate."""
@@ -99,12 +103,12 @@ def arrange(
     known = {mode.mode: mode for mode in sharing_modes(gpu)}
     if sharing.mode == ALONE:
         return SimulatedArrangement(ALONE, (_whole(gpu),) * len(tenants))
-    if sharing.mode not in known:
+    if sharing.mode not in {*known, EXCLUSIVE}:
         raise SharingUnavailable(
-            f"a GPU can't be shared by `{sharing.mode}`",
+            f"a simulated GPU can't be shared by `{sharing.mode}`",
             hint=f"use one of {', '.join(mode.mode for mode in known.values() if mode.available)}",
         )
-    if not known[sharing.mode].available:
+    if sharing.mode in known and not known[sharing.mode].available:
         raise SharingUnavailable(
             f"{gpu.name} lacks {known[sharing.mode].missing}", hint=f"use `{known[sharing.mode].instead}`"
         )
@@ -116,8 +120,8 @@ def arrange(
     match sharing.mode:
         case "processes":
             return SimulatedArrangement("processes", (_whole(gpu),) * len(tenants), slicing=TURNS)
-        case "streams":
-            return SimulatedArrangement("streams", (_whole(gpu),) * len(tenants), shared_host=True)
+        case "streams" | "exclusive":
+            return SimulatedArrangement(sharing.mode, (_whole(gpu),) * len(tenants), shared_host=True)
         case "mps":
             return SimulatedArrangement("mps", _capped(gpu, shares, len(tenants)))
         case "green":

@@ -88,7 +88,18 @@ def _merged(data: dict[str, Any], path: Path) -> dict[str, Any]:
             hint=f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(gpu_names())}",
         )
     base = _from_catalogue(like).model_dump()
-    return _on_top(base, data)
+    merged = _on_top(base, data)
+    if base["mig"] and "mig" not in data and isinstance(data.get("sms"), int):
+        merged["mig"] = _cut_alike(base["mig"], data["sms"] / base["sms"])
+    return merged
+
+
+def _cut_alike(mig: Mapping[str, Any], size: float) -> dict[str, Any]:
+    """The instances of a GPU of another size, with the same part of its SMs each."""
+    profiles = {
+        name: {**profile, "sms": max(1, int(profile["sms"] * size))} for name, profile in mig["profiles"].items()
+    }
+    return {**mig, "profiles": profiles}
 
 
 def _on_top(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,12 @@ class Power(_Data):
     knee_mhz: float = Field(gt=0)
     """Voltage is flat below this clock and rises above it."""
 
+    @model_validator(mode="after")
+    def _ordered(self) -> "Power":
+        if not self.idle_w < self.min_limit_w <= self.limit_w:
+            raise ValueError("power must rise: idle_w < min_limit_w <= limit_w")
+        return self
+
 
 class Thermal(_Data):
     """Two poles over the air: the die and its heat sink; and what heat does to leakage."""
@@ -152,6 +158,13 @@ class GpuSpec(_Data):
                 place = getattr(place, part, None)
             if place is None:
                 raise ValueError(f"'estimated' names {path!r}, which is not a field that has a value")
+        return self
+
+    @model_validator(mode="after")
+    def _instances_fit(self) -> "GpuSpec":
+        for name, profile in (self.mig.profiles if self.mig else {}).items():
+            if profile.sms > self.sms:
+                raise ValueError(f"the MIG instance {name} has {profile.sms} SMs, and the GPU {self.sms}")
         return self
 
     @property
