@@ -10,6 +10,14 @@ from cotenant import interruption
 from cotenant.cli import main as command_line
 
 
+@pytest.fixture(autouse=True)
+def listening():
+    """What runs in the background of a shell ignores Ctrl-C, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 
