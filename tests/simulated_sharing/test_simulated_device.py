@@ -7,7 +7,7 @@ import pytest
 from cotenant.devices import find_device
 from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
 from cotenant.devices.simulated.sharing import arrange, sharing_modes
-from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
 from cotenant.load.spec import Load
 from cotenant.tenancy import Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
@@ -133,6 +133,26 @@ def test_every_sharing_that_is_not_possible_is_refused_in_one_sentence():
     assert "'half'" in refusal("mps", 2, "half", 50.0).message
 
 
+def test_a_measured_time_calibrates_a_workload_on_the_whole_gpu_and_on_parts_alike():
+    device = gpu()
+    request = device.request(WorkloadSpec(name="distilbert", batch=8, seq=64))
+    whole, half = laid_out("streams", 1).parts[0], laid_out("green", 2).parts[0]
+    plain, mine = device.controls({}), device.controls({"device_ms": {"distilbert": 5.0}})
+    assert device.trace(request, whole, mine).device_ns == pytest.approx(5e6)
+    factor = 5e6 / device.trace(request, whole, plain).device_ns
+    assert device.trace(request, half, mine).device_ns == pytest.approx(
+        factor * device.trace(request, half, plain).device_ns
+    )
+    other = device.controls({"device_ms": {"bert-base": 5.0}})
+    assert device.trace(request, whole, other).device_ns == device.trace(request, whole, plain).device_ns
+
+
+def test_a_time_of_an_unknown_workload_gets_the_nearest_name():
+    with pytest.raises(WorkloadError) as refused:
+        gpu().controls({"device_ms": {"distilbart": 5.0}})
+    assert "distilbert" in (refused.value.hint or "")
+
+
 def test_old_gpus_lack_what_they_lack():
     modes = {mode.mode: mode for mode in gpu("k80").sharings()}
     assert modes["processes"].available
@@ -143,7 +163,16 @@ def test_old_gpus_lack_what_they_lack():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"governor": "performance"}, {"fusion": "magic"}, {"clock_mhz": 9000}, {"power_w": "a lot"}, {"host_us": True}],
+    [
+        {"governor": "performance"},
+        {"fusion": "magic"},
+        {"clock_mhz": 9000},
+        {"power_w": "a lot"},
+        {"host_us": True},
+        {"device_ms": 3},
+        {"device_ms": {"resnet50": 0}},
+        {"device_ms": {"resnet50": "x"}},
+    ],
 )
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(DeviceError):

@@ -117,13 +117,14 @@ def test_pairs_may_be_stored_once_and_unknown_jobs_are_told_from_their_times(tmp
     }
     path = tmp_path / gavel.FILE
     path.parent.mkdir()
-    path.write_text(json.dumps({"v100": jobs}))
+    path.write_text(json.dumps({"v100": jobs, "k80": {"LM": {"null": 1.0, "LM": [0.5, 0.5]}}}))
     [result] = gavel.validate(tmp_path)
     assert {row.case for row in result.rows if row.held_out} == {
         "Mystery (batch size 8) beside Mystery (batch size 16)",
         "Mystery (batch size 16) beside Mystery (batch size 8)",
     }
     left_out = " ".join(result.left_out)
+    assert "the GPU isn't one that is compared: k80" in left_out
     for words in ("weren't measured together", "don't fit together", "the other job wasn't measured alone"):
         assert words in left_out
     assert any("Mystery" in note for note in result.notes)
@@ -139,7 +140,8 @@ def test_a_job_of_unknown_kernels_has_as_many_as_its_host_can_launch():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[]", "no jobs on 'v100'"),
+        ("[]", "doesn't hold jobs by GPU"),
+        ('{"k80": {"LM": {"null": 1.0}}}', "no jobs on any of v100, p100"),
         ('{"v100": {"LM": {}}}', "no throughput of 'LM' alone"),
         ('{"v100": {"LM": {"null": 1.0, "LM": [1.0]}}}', "no two throughputs of 'LM' beside 'LM'"),
         ('{"v100": {"LM": {"null": 1.0}}}', "no pair of jobs"),

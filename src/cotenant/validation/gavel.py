@@ -1,4 +1,4 @@
-"""Gavel: 26 training jobs on a V100, alone and in all pairs."""
+"""Gavel: 26 training jobs, alone and in all pairs, on a V100 and a P100."""
 
 import math
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 
 from cotenant.devices.simulated.anatomy import TYPICAL, Anatomy, Measured, told_apart
 from cotenant.devices.simulated.trace import Trace
+from cotenant.devices.simulated.trust import Kind
 from cotenant.errors import DataError
 from cotenant.validation.copies import request_ns
 from cotenant.validation.leaving_out import LeftOutRows
@@ -17,15 +18,14 @@ from cotenant.validation.reading import HINT, read_json
 from cotenant.validation.result import Result, Row, Target
 
 FILE = "sharing/v100_p100_pairs_gavel.json"
-SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), V100, MIT"
-GPU = "v100"
+SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), MIT"
 HOST_US = 25.0
 """Host time per launch of eager PyTorch of that time, where no other time tells it: ParvaGPU's plateaus at small
 batches are 25 to 30 us per operator for every one of its vision models."""
-SUSTAINED_FLOPS = 12.5e12
-"""Sustained float32 rate of a V100: 80 % of its peak."""
-SUSTAINED_BYTES = 720e9
-"""Sustained DRAM rate: 80 % of its peak."""
+CLIPPED_NOTE = (
+    "Another GPU, on which nothing was fitted. The source cut these throughputs off at the solo ones (a fifth of them "
+    "are 1.0), and some solos are copies of another GPU's, so that there is no target."
+)
 LOOKED_AT = frozenset({"A3C", "CycleGAN", "Recommendation"})
 """Models whose anatomy was settled with their pairs in view."""
 CPU_NOTE = (
@@ -36,6 +36,26 @@ MPS_NOTE = (
     "Whether these pairs ran under MPS isn't stated; turns on the device would give sums of progress of at most 1, and "
     "most of these are above."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One of the source's GPUs."""
+
+    title: str
+    flops: float
+    """Sustained float32 rate: 80 % of its peak."""
+    bytes_per_s: float
+    """Sustained DRAM rate: 80 % of its peak."""
+    target: Target | None = None
+    stands_for: Kind | None = None
+    notes: tuple[str, ...] = ()
+
+
+GPUS = {
+    "v100": Gpu("V100", 12.5e12, 720e9, Target(high=15.0), "training", (CPU_NOTE, MPS_NOTE)),
+    "p100": Gpu("P100", 7.6e12, 586e9, notes=(CLIPPED_NOTE,)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +104,22 @@ Table = Mapping[str, Mapping[str, Any]]
 
 
 def validate(data: Path) -> tuple[Result, ...]:
-    """Pairs with solos given."""
+    """Pairs with solos given, on every GPU of the file that is known."""
+    tables = _read(data)
+    unknown = LeftOutRows()
+    for name in sorted(set(tables) - set(GPUS)):
+        unknown.add("the GPU isn't one that is compared", name, sum(len(row) - 1 for row in tables[name].values()))
+    found = [_pairs(tables[name], name, unknown) for name in GPUS if name in tables]
+    if not found:
+        raise DataError(f"{FILE} has no jobs on any of {', '.join(GPUS)}.", hint=HINT)
+    return tuple(found)
+
+
+def _pairs(table: Table, name: str, unknown: LeftOutRows) -> Result:
     left_out = LeftOutRows()
-    table = _read(data)
+    gpu = GPUS[name]
     jobs = {name: _job(name, table[name]["null"]) for name in sorted(table)}
-    traces = _traces(jobs)
+    traces = _traces(jobs, gpu)
     alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
     slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
     for first in jobs:
@@ -102,7 +133,7 @@ def validate(data: Path) -> tuple[Result, ...]:
         for other in sorted(set(table[first]) - set(jobs) - {"null"}):
             left_out.add("the other job wasn't measured alone", f"{first} and {other}", 2)
     if not slowdowns:
-        raise DataError(f"{FILE} has no pair of jobs on {GPU!r} with a throughput of both.", hint=HINT)
+        raise DataError(f"{FILE} has no pair of jobs on {name!r} with a throughput of both.", hint=HINT)
     constant = median(measured for measured, _ in slowdowns.values())
     rows = [
         Row(
@@ -114,9 +145,9 @@ def validate(data: Path) -> tuple[Result, ...]:
         )
         for (victim, other), (measured, simulated) in slowdowns.items()
     ]
-    result = Result(
+    return Result(
         data_set="gavel",
-        what="pairs of training jobs on a V100, solos given",
+        what=f"pairs of training jobs on a {gpu.title}, solos given",
         source=SOURCE,
         split="The sharing constant is that of ParvaGPU's four fitted models on an A100. How A3C, CycleGAN and "
         "Recommendation split into host and device was settled while looking at their pairs, so all pairs with one of "
@@ -125,17 +156,14 @@ def validate(data: Path) -> tuple[Result, ...]:
         quantity="slowdown",
         unit="",
         rows=tuple(rows),
-        measures=(absolute_error(rows, of="slowdown", target=Target(high=15.0)),),
-        stands_for="training",
-        notes=(CPU_NOTE, MPS_NOTE, *_guessed(jobs)),
-        left_out=left_out.sentences(),
+        measures=(absolute_error(rows, of="slowdown", target=gpu.target),),
+        stands_for=gpu.stands_for,
+        notes=(*gpu.notes, *_guessed(jobs)),
+        left_out=(*left_out.sentences(), *unknown.sentences()),
     )
-    return (result,)
 
 
-def _pair(
-    table: Mapping[str, Mapping[str, Any]], first: str, second: str, left_out: LeftOutRows
-) -> tuple[float, float]:
+def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple[float, float]:
     """Throughputs of two jobs together, from either one's row; zeros where there are none to compare with."""
     mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
     if not (mine > 0 and theirs > 0):
@@ -144,7 +172,7 @@ def _pair(
     return mine, theirs
 
 
-def _traces(jobs: Mapping[str, Job]) -> Mapping[str, Trace]:
+def _traces(jobs: Mapping[str, Job], gpu: Gpu) -> Mapping[str, Trace]:
     traces: dict[str, Trace] = {}
     for family in sorted({job.family for job in jobs.values()}):
         known = FAMILIES.get(family, UNKNOWN)
@@ -153,7 +181,7 @@ def _traces(jobs: Mapping[str, Job]) -> Mapping[str, Trace]:
             anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
             traces |= {job.name: _scaled(anatomy, job, known.kernels) for job in members}
         else:
-            traces |= {job.name: _by_flops(job, known) for job in members}
+            traces |= {job.name: _by_flops(job, known, gpu) for job in members}
     return traces
 
 
@@ -166,11 +194,11 @@ def _scaled(anatomy: Anatomy, job: Job, kernels: int | None) -> Trace:
     return anatomy.trace(job.batch, unit_ns=1e9 * unit, kernels=kernels)
 
 
-def _by_flops(job: Job, known: Family) -> Trace:
+def _by_flops(job: Job, known: Family, gpu: Gpu) -> Trace:
     """Device time from the architecture; the rest of the time is the host's, before the device can begin."""
     assert known.item_flops is not None
     assert known.kernels is not None
-    device = job.batch * (known.item_flops / SUSTAINED_FLOPS + known.item_bytes / SUSTAINED_BYTES)
+    device = job.batch * (known.item_flops / gpu.flops + known.item_bytes / gpu.bytes_per_s)
     device = min(device, 0.95 * job.seconds)
     launches = min(known.kernels * HOST_US * 1e-6, 0.9 * device)
     anatomy = Anatomy(host=(launches, 0.0), device=(0.0, device), fixed=TYPICAL[:2], sm_bound=TYPICAL[2:])
@@ -190,19 +218,19 @@ def _job(name: str, iterations_per_s: float) -> Job:
     return Job(name, family, max(batch, 1), 1 / iterations_per_s / steps)
 
 
-def _read(data: Path) -> Table:
-    table = read_json(data, FILE)
-    jobs = table.get(GPU) if isinstance(table, dict) else None
-    if not isinstance(jobs, dict) or not jobs:
-        raise DataError(f"{FILE} has no jobs on {GPU!r}.", hint=HINT)
-    for name, row in jobs.items():
-        if not isinstance(row, dict) or not _is_rate(row.get("null")) or not row["null"]:
-            raise DataError(f"{FILE} has no throughput of {name!r} alone on {GPU!r}.", hint=HINT)
-        for other, pair in row.items():
-            good = isinstance(pair, list) and len(pair) == 2 and all(map(_is_rate, pair))
-            if other != "null" and not good:
-                raise DataError(f"{FILE} has no two throughputs of {name!r} beside {other!r}.", hint=HINT)
-    return dict(jobs)
+def _read(data: Path) -> Mapping[str, Table]:
+    tables = read_json(data, FILE)
+    if not isinstance(tables, dict) or not all(isinstance(jobs, dict) and jobs for jobs in tables.values()):
+        raise DataError(f"{FILE} doesn't hold jobs by GPU.", hint=HINT)
+    for gpu, jobs in tables.items():
+        for name, row in jobs.items():
+            if not isinstance(row, dict) or not _is_rate(row.get("null")) or not row["null"]:
+                raise DataError(f"{FILE} has no throughput of {name!r} alone on {gpu!r}.", hint=HINT)
+            for other, pair in row.items():
+                good = isinstance(pair, list) and len(pair) == 2 and all(map(_is_rate, pair))
+                if other != "null" and not good:
+                    raise DataError(f"{FILE} has no two throughputs of {name!r} beside {other!r}.", hint=HINT)
+    return tables
 
 
 def _is_rate(value: object) -> bool:

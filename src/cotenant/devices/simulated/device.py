@@ -18,6 +18,7 @@ from cotenant.devices.simulated.request import Request, request_of
 from cotenant.devices.simulated.settling import FREE, Limits
 from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.simulated.trace import Trace, trace_of
+from cotenant.devices.simulated.traces import calibrated
 from cotenant.devices.simulated.trust import Kind, validated_errors
 from cotenant.errors import DeviceError
 from cotenant.tenancy import Sharing, Tenant
@@ -29,7 +30,7 @@ the others are estimates."""
 BEFORE_US, AFTER_US = 30.0, 15.0
 """Host time of a request before its first launch, and after its last kernel; estimates."""
 ACTIVITY_PERIOD_S = 0.1
-CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us")
+CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us", "device_ms")
 SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
@@ -46,6 +47,8 @@ class Controls:
     fusion: Fusion = "eager"
     host_us: float | None = None
     """Host time per launch; None: what is usual for the fusion."""
+    device_ms: tuple[tuple[str, float], ...] = ()
+    """By workload, a measured time of its kernels alone on the whole GPU, which calibrates its trace."""
 
     @property
     def launch_us(self) -> float:
@@ -117,7 +120,7 @@ class SimulatedGpu:
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `fusion` and `host_us`; a simulated GPU does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `fusion`, `host_us` and `device_ms`; it does what it is told."""
         self.controls(settings)
         return _taken()
 
@@ -139,7 +142,7 @@ class SimulatedGpu:
                 raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
             limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
-        return Controls(limits, fusion, _number(settings, "host_us"))
+        return Controls(limits, fusion, _number(settings, "host_us"), _measured_times(settings))
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
@@ -221,6 +224,10 @@ class SimulatedGpu:
             l2_share=part.dram_share,
             clock_mhz=clock_mhz,
         )
+        measured_ms = dict(controls.device_ms).get(request.spec.name)
+        if measured_ms is not None:
+            alone = solo_costs(request.kernels, self.gpu).total_ns
+            costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
         return trace_of(
             request.kernels,
             costs,
@@ -303,6 +310,19 @@ class _Shown:
 @contextmanager
 def _taken() -> Iterator[tuple[str, ...]]:
     yield ()
+
+
+def _measured_times(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    times = settings.get("device_ms") or {}
+    if not isinstance(times, Mapping):
+        raise DeviceError(
+            f"device_ms must give a time by workload, not {times!r}", hint="write `device_ms: {resnet50: 4.2}`"
+        )
+    for name in times:
+        workloads.find(str(name))
+        if not _number(times, name):
+            raise DeviceError(f"device_ms of {name} must be above 0")
+    return tuple(sorted((str(name), float(value)) for name, value in times.items()))
 
 
 def _number(settings: Mapping[str, Any], key: str) -> float | None:
