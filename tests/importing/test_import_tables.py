@@ -201,3 +201,12 @@ class TestDcgmiDmon:
     def test_instances_of_a_partitioned_gpu(self, write):
         imported = importing.read(write(DMON.replace("GPU 1 ", "GPU-I 3")))
         assert {one.device for one in imported.series} == {"GPU 0", "GPU-I 3"}
+
+
+def test_lines_that_were_converted_twice_keep_their_names(tmp_path):
+    (tmp_path / "twice.csv").write_bytes(
+        b"exp,uuid,cabinet,node,ts,perf,freq,temp,pwr\r\r\n" + b"sgemm,GPU-1,c1,1,1600000000,1000,1365,65,297\r\r\n" * 3
+    )
+    found = importing.read(tmp_path / "twice.csv")
+    assert set(found.runs["workload"]) == {"sgemm"}
+    assert len(found.runs["gpu"]) == 3

@@ -11,7 +11,7 @@ from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.frequency import BestClock, PowerByClock, TimeByClock, best_clock, fit_power, fit_time
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
-from cotenant.analyse.variability.sentences import anomalies, stuck_sentence
+from cotenant.analyse.variability.sentences import anomalies, stuck_sentence, undecided_sentences
 from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.database.database import AtSetting, Database, Sensor, Work
@@ -44,6 +44,7 @@ class GpuUnderWork:
     of: int
     slow: SlowGpu | None
     changes: tuple[Change, ...]
+    noun: str = "GPU"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -139,7 +140,8 @@ class Anomalies:
         found = [
             f"{work.work}: {sentence}" if several else sentence for work in self.works for sentence in anomalies(work)
         ]
-        return found + [stuck_sentence(one.gpu, one.stuck) for one in self.stuck]
+        found += [stuck_sentence(one.gpu, one.stuck) for one in self.stuck]
+        return found + undecided_sentences(self.works)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -217,6 +219,7 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
                 len(seen.profiles),
                 next((one for one in seen.slow if one.gpu == name), None),
                 tuple(change for change in seen.drift.changes if change.gpu == name),
+                seen.noun,
             )
         )
     return found

@@ -118,8 +118,8 @@ def text_cell(position: int) -> str:
 
 
 def trimmed(text: str) -> str:
-    """SQL of a text without blanks and quotes around it."""
-    return f"trim({text}, ' \"')"
+    """SQL of a text without blanks, quotes and ends of lines (of files that were converted twice) around it."""
+    return f"trim({text}, E' \"\\r\\n')"
 
 
 def time_ns(text: str) -> str:

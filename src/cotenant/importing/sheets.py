@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import duckdb
 
 IMPERFECT = "a line is not perfect"
-_AROUND = ' "'
+_AROUND = ' "\r\n'
 """What may stand around a cell and is no part of it."""
 _NEVER = r"E'\x01'"
 """What stands for NULL: no text that a cell can be, so that an empty cell stays one."""
@@ -112,7 +112,8 @@ class Sheet:
         if cell.kind == "time":
             return f"coalesce({lines.time_ns(f'c{at}')}, {lines.time_ns(text)})"
         if cell.kind != "number":
-            return f"CASE WHEN contains(c{at}, ' ') OR contains(c{at}, '\"') THEN {text} ELSE c{at} END"
+            around = " OR ".join(f"contains(c{at}, {mark})" for mark in ("' '", "'\"'", r"E'\r'", r"E'\n'"))
+            return f"CASE WHEN {around} THEN {text} ELSE c{at} END"
         return f"c{at}" if _plain_number(cell) else f"coalesce(TRY_CAST(c{at} AS DOUBLE), TRY_CAST({text} AS DOUBLE))"
 
     def _good(self, at: int) -> str:

@@ -76,11 +76,11 @@ def gpus_parts(found: Sequence[Variability], *, every: bool = False) -> tuple[Re
         parts.append(_title(one.work, simulated=one.simulated))
         parts.append(sentence_list(headline(one)))
         if levels := level_rows(one):
-            parts.append(listing(("variance by", "groups", "alone", "chance", "added", "mixed model"), levels))
+            parts.append(listing(level_columns(one), levels))
         parts += [Text(literal(note), "dim") for note in one.decomposition.notes]
         rows = gpu_rows(one)
         shown = rows if every else rows[:SLOWEST]
-        parts.append(_gpu_table(shown))
+        parts.append(_gpu_table(shown, one.noun))
         if len(shown) < len(rows):
             parts.append(Text(f"and {len(rows) - len(shown):,} that are faster; --all shows them", "dim"))
     return tuple(parts)
@@ -90,13 +90,13 @@ def _title(work: str, *, simulated: bool) -> Text:
     return Text(literal(work), "bold underline") + Text(" SIMULATED" if simulated else "", "bold magenta")
 
 
-def _gpu_table(rows: Sequence[tuple[str, ...]]) -> Table:
+def _gpu_table(rows: Sequence[tuple[str, ...]], noun: str) -> Table:
     """Names stay whole and columns without a single value are left out, so that it fits a narrow page."""
     filled = [i for i, name in enumerate(GPU_COLUMNS) if i < 2 or any(row[i] not in {"", NOTHING} for row in rows)]
     table = Table.grid(padding=(0, 2, 0, 0))
     for i in filled:
         table.add_column(justify="left" if i in TEXTS else "right", no_wrap=i == 0, overflow="fold")
-    table.add_row(*(Text(GPU_COLUMNS[i], "bold") for i in filled))
+    table.add_row(*(Text(noun if i == 0 else GPU_COLUMNS[i], "bold") for i in filled))
     for row in rows:
         table.add_row(*(Text(literal(row[i])) for i in filled))
     return table
@@ -121,7 +121,7 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
         parts.append(listing(("work", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow"), rows))
     if found.sensors:
         parts.append(listing(("sensor", "readings"), list(found.sensors.items())))
-    sentences = [slow_sentence(one.slow) for one in found.works if one.slow]
+    sentences = [slow_sentence(one.slow, one.noun) for one in found.works if one.slow]
     sentences += [change_sentence(change) for one in found.works for change in one.changes]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
     told = [
@@ -187,29 +187,38 @@ def trend_parts(found: Mapping[str, Drift]) -> tuple[RenderableType, ...]:
 def anomaly_parts(found: "Anomalies") -> tuple[RenderableType, ...]:
     """A sentence for each."""
     gpus = len({gpu.gpu for work in found.works for gpu in work.profiles})
-    nothing = f"Nothing is out of the ordinary among {gpus:,} GPUs under {len(found.works)} kinds of work."
+    nouns = {work.noun for work in found.works}
+    noun = nouns.pop() if len(nouns) == 1 else "device"
+    nothing = f"Nothing is out of the ordinary among {gpus:,} {noun}s under {len(found.works)} kinds of work."
     return (sentence_list(found.sentences() or [nothing]),)
 
 
-def level_rows(one: Variability) -> list[tuple[str, int, str, str, str, str]]:
-    """Level, groups, and its share alone, by chance, added to those before, and in the mixed model."""
+def level_columns(one: Variability) -> tuple[str, ...]:
+    """What `level_rows` holds; a second mixed model where jobs are known."""
+    jobs = ("with jobs",) if one.decomposition.with_jobs else ()
+    return ("variance by", "groups", "alone", "chance", "added", "mixed model", *jobs)
+
+
+def level_rows(one: Variability) -> list[tuple[str | int, ...]]:
+    """Level, groups, and its share alone, by chance, added to those before, and in each mixed model."""
     if not one.decomposition.levels:
         return []
-    mixed = {part.level: part.share for part in one.decomposition.components}
-    mixed |= {"job": one.decomposition.job_component} if one.decomposition.job_component is not None else {}
-    rows = [
+    models = [{part.level: percent(part.share) for part in one.decomposition.components}]
+    if one.decomposition.with_jobs:
+        models.append({part.level: percent(part.share) for part in one.decomposition.with_jobs})
+    rows: list[tuple[str | int, ...]] = [
         (
-            level.level,
+            one.noun if level.level == "gpu" else level.level,
             level.groups,
             percent(level.alone),
             percent(level.by_chance),
             percent(level.added),
-            percent(mixed[level.level]) if level.level in mixed else NOTHING,
+            *(model.get(level.level, NOTHING) for model in models),
         )
         for level in one.decomposition.levels
     ]
-    rest = percent(mixed["residual"]) if "residual" in mixed else NOTHING
-    return [*rows, ("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), rest)]
+    rest = (model.get("residual", NOTHING) for model in models)
+    return [*rows, ("unexplained", one.variation.runs, "", "", percent(one.decomposition.unexplained), *rest)]
 
 
 def gpu_rows(one: Variability) -> list[tuple[str, ...]]:

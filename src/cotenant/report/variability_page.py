@@ -1,18 +1,18 @@
 """A database of many GPUs as one HTML text."""
 
 from cotenant import __version__
-from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
+from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence, undecided_sentences
 from cotenant.report.figures.clocks import clock_figures, timeline_figures
 from cotenant.report.figures.figure import Absent, Figure
 from cotenant.report.figures.variability import fleet_figures
 from cotenant.report.html.assets import environment, markup, policy, resource, scripts
 from cotenant.report.html.embedding import columnar, embedded_json
-from cotenant.report.variability import gpu_rows, level_rows
-from cotenant.report.variability_material import FleetMaterial
+from cotenant.report.variability import gpu_rows, level_columns, level_rows
+from cotenant.report.variability_material import FleetMaterial, FleetWork
 
 MOST_GPUS_LISTED = 200
 SECTIONS = {
-    "boxes": "Every GPU",
+    "boxes": "Every device",
     "scatter": "What goes with it",
     "places": "Where",
     "straggler": "What it costs",
@@ -51,12 +51,20 @@ def page(material: FleetMaterial) -> str:
             material=material,
             headlines=[(one.work.name, headline(one.found)) for one in material.works],
             anomalies=told + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
+            undecided=undecided_sentences([one.found for one in material.works]),
             sections=sections,
             tables=[
-                (one.work.name, level_rows(one.found), gpu_rows(one.found)[:MOST_GPUS_LISTED]) for one in material.works
+                (one.work.name, _levels(one), gpu_rows(one.found)[:MOST_GPUS_LISTED], one.found.noun)
+                for one in material.works
             ],
         )
     )
+
+
+def _levels(one: FleetWork) -> list[tuple[str | int, ...]]:
+    """Headings, then rows; nothing where no level varies."""
+    rows = level_rows(one.found)
+    return [level_columns(one.found), *rows] if rows else []
 
 
 def _told(drawn: list[Figure | Absent]) -> list[Figure | Absent]:

@@ -53,9 +53,16 @@ class Decomposition:
     unexplained: float
     components: tuple[Component, ...]
     """Nested random effects; the residual is run to run."""
-    job_component: float | None
-    """Share of the random effect of jobs (within cabinet and node); None: jobs unknown or of one run each."""
+    with_jobs: tuple[Component, ...]
+    """The same of cabinet, node and job: a GPU serves many jobs and a job many GPUs, so that one can't hold the other.
+
+    Empty: jobs are unknown, or of one run each."""
     notes: tuple[str, ...]
+
+    @property
+    def job_component(self) -> float | None:
+        """Share of the random effect of jobs; None: see `with_jobs`."""
+        return next((one.share for one in self.with_jobs if one.level == "job"), None)
 
     def level(self, name: str) -> Level | None:
         """One level, if it is there."""
@@ -70,6 +77,7 @@ class Decomposition:
             ],
             "unexplained": self.unexplained,
             "components": [{name: getattr(one, name) for name in Component.__slots__} for one in self.components],
+            "with_jobs": [{name: getattr(one, name) for name in Component.__slots__} for one in self.with_jobs],
             "job_component": self.job_component,
             "notes": list(self.notes),
         }
@@ -99,7 +107,7 @@ def decompose(readings: Readings) -> Decomposition:
         levels=tuple(levels),
         unexplained=1 - explained,
         components=_nested(values, {name: codes[name] for name in NESTED if name in codes}),
-        job_component=_job(values, codes),
+        with_jobs=_jobs_instead(values, codes),
         notes=tuple(notes),
     )
 
@@ -195,8 +203,8 @@ def _nested(values: Floats, codes: dict[str, Ints]) -> tuple[Component, ...]:
     return variance_components(values, {name: groups.tolist() for name, groups in chosen.items()})
 
 
-def _job(values: Floats, codes: dict[str, Ints]) -> float | None:
+def _jobs_instead(values: Floats, codes: dict[str, Ints]) -> tuple[Component, ...]:
     if "job" not in codes:
-        return None
-    around: dict[str, Ints] = {name: codes[name] for name in ("cabinet", "node", "job") if name in codes}
-    return next((one.share for one in _nested(values, around) if one.level == "job"), None)
+        return ()
+    found = _nested(values, {name: codes[name] for name in ("cabinet", "node", "job") if name in codes})
+    return found if any(one.level == "job" for one in found) else ()

@@ -1,5 +1,6 @@
 """Measurements of one kind of work on many GPUs, as columns sorted by GPU and time."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from cotenant.analyse.intervals import Floats
 Codes = npt.NDArray[np.int32]
 SENSORS = ("clock_mhz", "temperature_c", "power_w")
 PLACES = ("cabinet", "node", "job")
+_CORE = re.compile(r"(^| )cpu(:[\d,-]+)?$")
 UNKNOWN = -1
 """Code of a cabinet, node or job that nobody wrote down."""
 
@@ -94,6 +96,12 @@ class Readings:
     def counts(self) -> npt.NDArray[np.int64]:
         """Rows of each GPU."""
         return np.diff(self.starts)
+
+    @property
+    def noun(self) -> str:
+        """What one of them is called: `GPU`, `core` of a CPU, or `device` where both are there."""
+        cores = sum(_CORE.search(name) is not None for name in self.gpus)
+        return "core" if cores == len(self.gpus) else "device" if cores else "GPU"
 
     def of_gpu(self, column: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """A column's values by GPU: views, nothing is copied."""

@@ -1,6 +1,7 @@
 """What came out, in sentences that a person can act on."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from cotenant.analyse.missing import Number
@@ -21,33 +22,31 @@ NAMES = {"clock_mhz": "clock", "temperature_c": "temperature", "power_w": "power
 def headline(found: Variability) -> list[str]:
     """How far apart the GPUs are, where that comes from, what goes with it and what it costs."""
     seen = found.variation
+    nouns = found.noun if seen.gpus == 1 else f"{found.noun}s"
     spread = (
-        f"{'Simulated: ' if found.simulated else ''}{found.work} on {seen.gpus:,} GPUs, {seen.runs:,} runs: times vary "
-        f"by {_percent(seen.whisker_range)} (whiskers over median), the slowest run takes "
+        f"{'Simulated: ' if found.simulated else ''}{found.work} on {seen.gpus:,} {nouns}, {seen.runs:,} runs: times "
+        f"vary by {_percent(seen.whisker_range)} (whiskers over median), the slowest run takes "
         f"{_number(seen.max_over_median)} times the median."
     )
     sentences = [spread]
     if seen.repeatability.est is not None:
-        sentences.append(f"One GPU repeats itself within {_percent(seen.repeatability)} (coefficient of variation).")
-    sentences += _sources(found.decomposition)
+        within = _percent(seen.repeatability)
+        sentences.append(f"One {found.noun} repeats itself within {within} (coefficient of variation).")
+    sentences += _sources(found.decomposition, found.noun)
     sentences += _companions(found)
     if found.straggler and any(cost.est is not None for cost in found.straggler.values()):
-        costs = [f"{_number(cost, 3)} on {k}" for k, cost in found.straggler.items() if cost.est is not None]
-        shown = [costs[0], *costs[len(costs) // 2 :: 3][:1], costs[-1]] if len(costs) > 3 else costs
+        sizes = [k for k, cost in found.straggler.items() if cost.est is not None]
+        shown = [k for k in sizes if k in {4, 32}] or sizes[:1]
+        costs = [f"{_number(found.straggler[k], 3)} on {k}" for k in dict.fromkeys([*shown, sizes[-1]])]
         sentences.append(
-            f"A synchronous job on random GPUs takes {', '.join(dict.fromkeys(shown))} of them, over the median GPU."
+            f"A synchronous job on random {found.noun}s takes {', '.join(costs)} of them, over the median {found.noun}."
         )
     return sentences
 
 
 def anomalies(found: Variability) -> list[str]:
     """Every GPU that is slow, changed, or has a sensor that can't be believed."""
-    sentences = [slow_sentence(one) for one in found.slow]
-    if found.alike:
-        sentences.append(
-            f"No GPU is called slow under {found.work}: the GPUs' times can't be told apart "
-            f"(p = {found.alikeness.p_value:.2g}); runs differ for other reasons."
-        )
+    sentences = [slow_sentence(one, found.noun) for one in found.slow]
     sentences += [change_sentence(one) for one in found.drift.changes]
     sentences += [sick_sentence(one) for one in found.sick_sensors]
     if found.simulated:
@@ -55,14 +54,30 @@ def anomalies(found: Variability) -> list[str]:
     return sentences
 
 
-def slow_sentence(one: SlowGpu) -> str:
+def undecided_sentences(found: Sequence[Variability]) -> list[str]:
+    """Under which work nobody can be called slow, one sentence for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for one in found:
+        if one.undecided:
+            reasons.setdefault(re.sub(r" \(p = .*\)", "", one.undecided), []).append(one.work)
+    if len(found) == 1 and found[0].undecided:
+        return [f"No {found[0].noun} is called slow under {found[0].work}: {found[0].undecided}."]
+    return [f"Nobody is called slow under {_named(works)}: {reason}." for reason, works in reasons.items()]
+
+
+def _named(works: Sequence[str], most: int = 3) -> str:
+    more = len(works) - most
+    return ", ".join(works[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def slow_sentence(one: SlowGpu, noun: str = "GPU") -> str:
     """Which, how much, since when, why."""
     where = ", ".join(f"{name} {value}" for name, value in (("cabinet", one.cabinet), ("node", one.node)) if value)
     since = f" since {day(one.since_s)}" if one.since_s is not None else ""
     place = f" ({where})" if where else ""
     return (
-        f"{one.gpu}{place} is {_share(one.ratio - 1)} slower than the median GPU{since}: {one.cause}; {one.because}. "
-        f"That is, {MEANINGS[one.cause]}."
+        f"{one.gpu}{place} is {_share(one.ratio - 1)} slower than the median {noun}{since}: {one.cause}; "
+        f"{one.because}. That is, {MEANINGS[one.cause]}."
     )
 
 
@@ -132,14 +147,14 @@ def day(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
 
 
-def _sources(found: Decomposition) -> list[str]:
+def _sources(found: Decomposition, noun: str) -> list[str]:
     sentences = []
     share = found.between_gpus
     gpu = found.level("gpu")
     if share.est is not None:
-        text = f"{_percent(share)} of the variance lies between GPUs"
+        text = f"{_percent(share)} of the variance lies between {noun}s"
         if gpu is not None and gpu.by_chance > gpu.alone:
-            text += f", less than chance would give so many groups ({_share(gpu.by_chance)}): it is not the GPUs"
+            text += f", less than chance would give so many groups ({_share(gpu.by_chance)}): it is not the {noun}s"
         sentences.append(text + ".")
     if found.job_component is not None and found.job_component > 0.5:
         sentences.append(f"Jobs carry {_share(found.job_component)} of it: look at what differs from job to job.")
@@ -160,7 +175,7 @@ def _companions(found: Variability) -> list[str]:
             silent.append(f"{NAMES[name]} ({number.est:.2f})")
     if not said and not silent:
         return []
-    with_ = f"Slow GPUs differ in {', '.join(said)}" if said else "Nothing that was read goes with being slow"
+    with_ = f"Slow {found.noun}s differ in {', '.join(said)}" if said else "Nothing that was read goes with being slow"
     without = f"; not in {', '.join(silent)}" if silent else ""
     return [f"{with_}{without}; rank correlations with time."]
 

@@ -8,11 +8,11 @@ import numpy as np
 from cotenant.analyse.missing import Number
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.decomposition import Decomposition, decompose
-from cotenant.analyse.variability.distributions import LEVEL, Alikeness, alikeness
+from cotenant.analyse.variability.distributions import FEWEST_RUNS, LEVEL, Alikeness, alikeness
 from cotenant.analyse.variability.drift import Drift, drift, slow_since
 from cotenant.analyse.variability.profiles import GpuProfile, gpu_profiles
 from cotenant.analyse.variability.readings import Readings
-from cotenant.analyse.variability.slow import SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
+from cotenant.analyse.variability.slow import FEW_GPUS, SickSensor, SlowGpu, sick_sensors, slow_fence, slow_gpus
 from cotenant.analyse.variability.straggler import straggler_cost
 from cotenant.analyse.variability.variation import Variation, variation
 
@@ -34,22 +34,23 @@ class Variability:
     sick_sensors: tuple[SickSensor, ...]
     drift: Drift
     profiles: tuple[GpuProfile, ...]
-
-    @property
-    def alike(self) -> bool:
-        """The GPUs were tested and can't be told apart: then none of them is slow, whatever its median."""
-        return self.alikeness.p_value is not None and self.alikeness.p_value > LEVEL
+    noun: str = "GPU"
+    """What one of them is called."""
+    undecided: str = ""
+    """Why nobody can be called slow, whatever the medians; empty: it was tested, or there are enough of them."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
             "work": self.work,
+            "noun": self.noun,
             "simulated": self.simulated,
             "variation": self.variation.to_json(),
             "decomposition": self.decomposition.to_json(),
             "correlations": {name: number.to_json() for name, number in self.correlations.items()},
             "alikeness": self.alikeness.to_json(),
             "straggler": {str(k): number.to_json() for k, number in self.straggler.items()},
+            "undecided": self.undecided,
             "slow": [one.to_json() for one in self.slow],
             "sick_sensors": [one.to_json() for one in self.sick_sensors],
             "drift": self.drift.to_json(),
@@ -62,6 +63,7 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
     if not len(readings):
         raise ValueError("there is no reading to analyse")
     tested, changes = alikeness(readings), drift(readings)
+    undecided = _undecided(readings, tested)
     return Variability(
         work=work,
         simulated=simulated,
@@ -70,11 +72,21 @@ def analyse_variability(readings: Readings, work: str = "", *, simulated: bool =
         correlations=rank_correlations(readings),
         alikeness=tested,
         straggler=straggler_cost(readings.gpu_times),
-        slow=() if tested.p_value is not None and tested.p_value > LEVEL else _slow_now(readings, changes),
+        slow=() if undecided else _slow_now(readings, changes),
         sick_sensors=sick_sensors(readings),
         drift=changes,
         profiles=gpu_profiles(readings),
+        noun=readings.noun,
+        undecided=undecided,
     )
+
+
+def _undecided(readings: Readings, tested: Alikeness) -> str:
+    """One of few is always the slowest: without a test that tells them apart, none is called slow."""
+    if tested.p_value is not None:
+        return f"their times can't be told apart (p = {tested.p_value:.2g})" if tested.p_value > LEVEL else ""
+    few = 1 < len(readings.gpus) < FEW_GPUS and bool(np.ptp(readings.gpu_times))
+    return f"{FEWEST_RUNS} runs of each are needed to tell them apart" if few else ""
 
 
 def _slow_now(readings: Readings, changes: Drift) -> tuple[SlowGpu, ...]:
