@@ -281,3 +281,12 @@ def test_a_profile_pass_says_what_it_is_instead_of_what_it_lacks(tmp_path):
     assert "is a profile pass" in page
     assert f"cotenant profile {tmp_path / 'run'}" in page
     assert "hold no trial yet" not in page
+
+
+def test_figures_for_a_file_instead_of_a_folder_get_a_sentence(tmp_path):
+    pytest.importorskip("vl_convert", reason="vl-convert is not installed")
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(CotenantError, match="figures can't be written to"):
+        report([write_run(tmp_path / "run", blocks=1)], figures=taken)
+    assert taken.read_text() == "mine"
