@@ -56,11 +56,21 @@ class TestStages:
         assert set(names) == set(STAGES)
         assert [stage.name for stage in stages if stage.first_output] == ["first_batch"]
 
-    def test_they_add_up_to_the_whole_request(self):
-        built = PIPELINE.build(spec(), Cpu())
-        served(built)
-        _, seconds, whole = served(built)
-        assert sum(seconds.values()) == pytest.approx(whole, rel=0.02)
+    @pytest.mark.parametrize(
+        "of",
+        [
+            {},
+            {"candidate": "vit-b-16-mini", "layers": "last 1"},
+            {"candidate": "bert-base-mini", "heads": 2, "joined": "last 50%"},
+        ],
+    )
+    def test_they_add_up_to_the_whole_request(self, of):
+        built = PIPELINE.build(spec(**of), Cpu())
+        left_out = []
+        for _ in range(6):  # other work on the machine may come between two stages, though not every time
+            _, seconds, whole = served(built)
+            left_out.append(1 - sum(seconds.values()) / whole)
+        assert 0 <= min(left_out) < 0.02
 
     def test_pipelined_gives_the_same_scores_and_says_how_much_went_on_at_once(self):
         alone, _, _ = served(PIPELINE.build(spec(), Cpu()))
