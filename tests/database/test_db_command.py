@@ -112,3 +112,13 @@ def test_a_sweep_of_clocks_gives_curves(tmp_path):
     cotenant.db_add([folder], db=tmp_path / "db")
     page = cotenant.db_report(tmp_path / "page.html", db=tmp_path / "db").read_text(encoding="utf-8")
     assert 'data-figure="clock-1"' in page
+
+
+@pytest.mark.parametrize("arguments", [["db"], ["db", "gpus"], ["db", "add", "x.csv"], ["plan", "--compare"]])
+def test_a_file_for_a_database_gets_a_sentence(arguments, tmp_path, capsys, monkeypatch):
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    monkeypatch.setenv("COTENANT_DB", str(taken))
+    assert main(arguments) == 1
+    assert "is a file, and a database is a folder" in capsys.readouterr().err
+    assert taken.read_text() == "mine"

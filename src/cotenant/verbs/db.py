@@ -132,5 +132,9 @@ def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> 
 
 def _home(db: Path | None) -> Path:
     from cotenant.database.database import DEFAULT
+    from cotenant.errors import DatabaseError
 
-    return db or Path(os.environ.get("COTENANT_DB") or DEFAULT)
+    home = db or Path(os.environ.get("COTENANT_DB") or DEFAULT)
+    if home.exists() and not home.is_dir():
+        raise DatabaseError(f"{home} is a file, and a database is a folder.", hint="name a folder: --db DIR")
+    return home
