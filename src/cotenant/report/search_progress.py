@@ -40,7 +40,8 @@ def line(event: Event) -> str | None:
             saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
             rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"
             return (
-                f"{event.models} model{'s' * (event.models != 1)}, {event.items:,} items{rounds}: about {duration(event.predicted_s)}; "
+                f"{event.models} model{'s' * (event.models != 1)}, {event.items:,} items{rounds}: "
+                f"about {duration(event.predicted_s)}; "
                 f"{saved} of the steps are shared"
             )
         case RoundEnded():
