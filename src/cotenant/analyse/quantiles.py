@@ -136,7 +136,9 @@ def latency_quantiles(
     for q, (lo, hi) in ends.items():
         short: str | None = None
         if lo is None or hi is None:
-            short = f"requests resemble each other: {n} tell as much as {n / effects[q]:.0f} independent ones"
+            short = (
+                f"requests resemble each other: {n} tell as much as {max(1, round(n / effects[q]))} independent ones"
+            )
         elif hi > done:
             short = "the interval's upper end is infinite: some requests were never done"
         estimates[q] = QuantileEstimate(
