@@ -118,6 +118,17 @@ def test_a_measured_run_is_not_called_simulated_and_a_simulated_one_is(text, tmp
     assert "**SIMULATED**" in (tmp_path / "run.md").read_text(encoding="utf-8")
 
 
+def test_a_simulated_run_says_how_far_its_figures_were_from_real_ones_on_the_page_and_in_markdown(text, tmp_path):
+    assert "How far such figures" not in text
+    errors = {"mps": ["error of slowdown: 9 % (<b>table</b>, 7 held-out rows)"], "power": ["error of power: 5 %"]}
+    run = write_run(tmp_path / "run", simulated=True, blocks=2, manifest={"simulation": {"error_by_class": errors}})
+    shown = page_of(run, markdown=tmp_path / "run.md")
+    head = shown[: shown.index("<h2>")]
+    assert "<b>mps</b>: error of slowdown: 9 % (&lt;b&gt;table&lt;/b&gt;, 7 held-out rows)" in head
+    assert "<b>power</b>: error of power: 5 %" in head
+    assert "- mps: error of slowdown: 9 %" in (tmp_path / "run.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")

@@ -10,9 +10,8 @@ from rich.text import Text
 from cotenant.analyse.summary import Summary
 from cotenant.report.literal import literal
 from cotenant.report.numbers import NOTHING
+from cotenant.report.trust import errors_by_class
 
-TRUSTED = ("solo", "processes", "mps", "mig", "training")
-"""Classes of simulated figures that a summary of tenants holds."""
 VERDICTS = ("valid", "unstable", "invalid")
 
 
@@ -44,7 +43,7 @@ def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
         "trials": _trials(str(manifest.get("run")), summary),
         "ended": str(ended),
         **_left_out(manifest),
-        **_trust(manifest),
+        **{f"error, {kind}": sentence for kind, sentence in errors_by_class(manifest).items()},
     }
 
 
@@ -52,15 +51,6 @@ def _left_out(manifest: Mapping[str, Any]) -> dict[str, str]:
     """What `sharing: all` asked for and this device can't give."""
     found = manifest.get("left_out")
     return {"left out": "; ".join(str(one) for one in found)} if isinstance(found, list) and found else {}
-
-
-def _trust(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """How far simulated numbers of each class were from real measurements."""
-    simulation = manifest.get("simulation")
-    errors = simulation.get("error_by_class") if isinstance(simulation, Mapping) else None
-    if not isinstance(errors, Mapping):
-        return {}
-    return {f"error, {kind}": "; ".join(str(one) for one in errors[kind]) for kind in TRUSTED if errors.get(kind)}
 
 
 def _trials(run: str, summary: Summary) -> str:

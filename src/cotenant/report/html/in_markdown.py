@@ -6,6 +6,7 @@ from cotenant.report.device_use import cells, shown_columns, sources_sentence
 from cotenant.report.figures.material import Material
 from cotenant.report.html.answers import mix_answers, tenant_lines
 from cotenant.report.markdown import bullets, escaped, table
+from cotenant.report.trust import errors_by_class
 
 
 def markdown_report(material: Material) -> str:
@@ -21,6 +22,7 @@ def markdown_report(material: Material) -> str:
         "# cotenant report",
         "\n".join(runs),
         "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
+        _errors(material),
         "## The answer",
         "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.advice) or _nothing(material),
         _mixes(material),
@@ -33,6 +35,16 @@ def markdown_report(material: Material) -> str:
         _not_valid(material),
     ]
     return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def _errors(material: Material) -> str:
+    """How far simulated figures were from measured ones, by class; once, where runs say the same."""
+    found = dict.fromkeys(
+        f"- {kind}: {escaped(sentence)}"
+        for run in material.runs
+        for kind, sentence in errors_by_class(run.manifest).items()
+    )
+    return "\n".join(("How far such figures were from real GPUs:", "", *found)) if found else ""
 
 
 def _mixes(material: Material) -> str:

@@ -27,6 +27,7 @@ from cotenant.report.html.answers import keys, mix_answers, tenant_lines
 from cotenant.report.html.assets import environment, markup, policy, resource, scripts
 from cotenant.report.html.embedding import columnar, embedded_json
 from cotenant.report.html.heat_map import heat_maps
+from cotenant.report.trust import errors_by_class
 
 MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 8_000
@@ -243,6 +244,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
         "study": study if isinstance(study, str) else json.dumps(study, indent=1, ensure_ascii=False),
         "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
         "simulated": bool(manifest.get("simulated")),
+        "errors": errors_by_class(manifest),
         "profile_pass": "profile_pass" in manifest,
         "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
         "left_out": [str(one) for one in manifest.get("left_out") or ()],
