@@ -63,8 +63,10 @@ def clocks_within(
             if saved > 1e-6 and worth > most:
                 best, most = number, worth
         if best is None:
+            idling = f" ({idle:,.0f} W of it by GPUs that are idle)" if idle else ""
             raise CotenantError(
-                f"these jobs draw at least {sum(watts) + idle:,.0f} W, more than the budget of {budget_w:,.0f} W",
+                f"these jobs draw at least {sum(watts) + idle:,.0f} W{idling}, "
+                f"more than the budget of {budget_w:,.0f} W",
                 hint="raise the power budget or run fewer jobs at once",
             )
         kind, gpus = placed[best]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cotenant.plan.comparison import Compared
     from cotenant.plan.fleet import Fleet
 
+MOST_NAMED = 5
 FIRST_SEED = 1
 """Draws from 1000 on were used to choose our policy's prices; these were not."""
 
@@ -74,7 +75,8 @@ def measured_fleet(work: str | None, db: Path | None) -> "Fleet":
 
     found = db_gpus(work, db=db)
     if len(found) > 1:
-        names = ", ".join(one.work for one in found)
+        names = ", ".join(one.work for one in found[:MOST_NAMED])
+        names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         raise DatabaseError(
             f"the database holds {len(found)} kinds of work: {names}",
             hint="say which one describes the GPUs best with --work, e.g. --work sgemm",
