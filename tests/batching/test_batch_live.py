@@ -46,6 +46,8 @@ def test_the_size_of_a_batch_is_measured_like_any_study_and_leads_to_advice(tmp_
         (["resnet50", "--latency", "50"], "add --impact"),
         (["resnet50", "--device", "sim:a5oo0"], "a5oo0"),
         (["bert-base-mini", "--image", "224"], "image"),
+        (["resnet50", "--dtype", "float7"], "dtype can't be 'float7'"),
+        ([""], "name can't be ''"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments, sentence, capsys):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -57,10 +58,7 @@ def batch(
 
     place = find_device(device)
     params = {} if image is None else {"image": image}
-    specs = [
-        WorkloadSpec.model_validate({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params})
-        for name in workloads
-    ]
+    specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
     answers = []
     for spec in specs:
         answer = _largest(spec, place, memory_bytes, verify=verify, said=said)
@@ -71,6 +69,21 @@ def batch(
             answer = replace(answer, impacts=found, advice=advice, run=folder)
         answers.append(answer)
     return tuple(answers)
+
+
+def _spec(stated: dict[str, Any]) -> WorkloadSpec:
+    """What was asked for, checked; what can't be meant is refused with the first reason."""
+    from pydantic import ValidationError
+
+    try:
+        return WorkloadSpec.model_validate(stated)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise WorkloadError(
+            f"{key} can't be {stated.get(key)!r}: {first['msg'][:1].lower()}{first['msg'][1:]}",
+            hint="`cotenant workloads` lists the names; `cotenant batch --help` the options",
+        ) from None
 
 
 def _largest(
