@@ -73,7 +73,7 @@ def test_the_plan_takes_as_many_items_as_can_be_handled_baselines_included(clock
     assert some.predicted_s == pytest.approx(0.4 * some.items)
     assert 0.75 * 200 < some.predicted_s < 0.9 * 200
     assert some.items % 32 == 0
-    assert some.notes == (f"{some.items:,} of 2,000 items were used, since all would take longer than asked.",)
+    assert some.notes == (f"At most {some.items:,} of 2,000 items are used, since all would take longer than asked.",)
 
 
 def test_a_budget_that_does_not_suffice_for_the_fewest_items_is_refused_at_once(clock):

@@ -80,7 +80,7 @@ def in_words(seconds: float) -> str:
 def _noted(found: Plan, there: int) -> Plan:
     if found.items == there:
         return found
-    note = f"{found.items:,} of {there:,} items were used, since all would take longer than asked."
+    note = f"At most {found.items:,} of {there:,} items are used, since all would take longer than asked."
     return Plan(found.rounds, found.predicted_s, (note,))
 
 
