@@ -96,3 +96,18 @@ def test_twelve_vision_models_on_a_card_of_24_gb_come_out_as_physics_has_them():
 
 def test_a_faulty_search_over_these_sizes_gives_the_table_that_was_published():
     assert a_search_that_removes_while_it_iterates(PHYSICAL) == PUBLISHED
+
+
+def test_the_copy_of_the_inputs_on_the_device_is_alive_in_the_dry_run():
+    import torch
+
+    from cotenant.workloads.models.building import stages_of, stand
+    from cotenant.workloads.models.watching import Watch
+
+    entry = workloads.find("resnet18-mini").entry
+    spec = WorkloadSpec(name="resnet18-mini", batch=4, dtype="float32", params={"image": 64})
+    model, inputs = stand(entry, spec, device="meta", dtype=torch.float32)
+    with Watch() as watch:
+        to_device, *_ = stages_of(model, entry, spec, inputs, "meta")
+        held = to_device.run(None)
+        assert watch.live_bytes == 4 * 3 * 64 * 64 * 4 == sum(tensor.nbytes for tensor in held.values())
