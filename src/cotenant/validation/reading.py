@@ -73,7 +73,7 @@ def files(data: Path, pattern: str) -> list[str]:
     _folder(data)
     found = sorted(path.relative_to(data).as_posix() for path in data.glob(pattern) if path.is_file())
     if not found:
-        raise AbsentData(f"There is no {pattern} in {str(data)!r}.", hint=HINT)
+        raise AbsentData(f"There is no {pattern} in the folder of measured data.", hint=HINT)
     return found
 
 
@@ -81,7 +81,7 @@ def _path(data: Path, file: str) -> Path:
     _folder(data)
     path = data / file
     if not path.is_file():
-        raise AbsentData(f"There is no {file} in {str(data)!r}.", hint=HINT)
+        raise AbsentData(f"There is no {file} in the folder of measured data.", hint=HINT)
     return path
 
 

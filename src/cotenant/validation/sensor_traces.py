@@ -28,7 +28,7 @@ def validate(data: Path) -> tuple[Result, ...]:
     """Update periods (V100, A100), and the one-second average of an A5000 from its own instantaneous reading."""
     results = [one for one in (_periods(data), _average(data)) if one is not None]
     if not results:
-        raise AbsentData(f"There is no power/sensors/ in {str(data)!r}.", hint=HINT)
+        raise AbsentData("There is no power/sensors/ in the folder of measured data.", hint=HINT)
     return tuple(results)
 
 
