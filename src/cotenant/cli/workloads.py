@@ -46,8 +46,10 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
     found = workloads(words)
     if as_json:
         show_json(found)
-    else:
+    elif found:
         show(workload_list(found))
+    else:
+        console(talk=True).print(f"no workload has {words!r} in its name, family or description")
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:

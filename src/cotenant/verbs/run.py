@@ -106,7 +106,8 @@ def resolved(
         study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     if device is not None and devices is not None:
         raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
-    place = find_device(devices or device or study.device)
+    named = device if devices is None else devices
+    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the study's device
     if devices is not None:
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)

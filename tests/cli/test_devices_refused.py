@@ -1,4 +1,4 @@
-"""`cotenant selftest` refuses what it can't try out."""
+"""Devices that can't be tried out or don't exist get a sentence."""
 
 import pytest
 
@@ -19,3 +19,8 @@ def test_a_device_that_can_not_be_tried_gets_a_sentence(device, sentence, capsys
     told = capsys.readouterr().err
     assert sentence in told
     assert "hint:" in told
+
+
+def test_an_empty_name_is_no_device_and_not_silently_the_studys_own(capsys):
+    assert main(["run", "quick", "--device", "", "--dry-run"]) == 1
+    assert "there is no device ''" in capsys.readouterr().err
