@@ -132,10 +132,16 @@ def sentence(sweep: Sweep) -> str:
     knee = ""
     if sweep.power is not None and sweep.power.bend > 0:
         knee = f"; power rises faster above a knee at about {sweep.power.knee_mhz:.0f} MHz"
+    errors = [
+        f"{model.held_out * 100:.2g} % in {what}"
+        for what, model in (("time", sweep.time), ("power", sweep.power))
+        if model is not None and model.held_out is not None
+    ]
+    off = f" (curves are off by {', '.join(errors)} at clocks that they were not fitted on)" if errors else ""
     return (
         f"{sweep.job} needs the least energy at {_named(sweep.control, best.value)}: {best.energy_j:.3g} J a request, "
         f"{sweep.energy_saved * 100:.0f} % less than with {against}, for {max(sweep.time_lost, 0) * 100:.0f} % more "
-        f"time{knee}."
+        f"time{knee}{off}."
     )
 
 
