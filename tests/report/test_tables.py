@@ -115,6 +115,14 @@ def test_failed_checks_are_named_with_a_hint():
     shown = page(*summary_tables(study("a", "b", verdict="unstable", failed_checks=("quiet_machine",))))
     assert "quiet_machine failed in 12 trials of a (alone), b (alone), a+b (processes)" in shown.replace("\n", " ")
     assert "hint: stop other work on this machine" in shown
+    assert "the latest" not in shown
+
+
+def test_a_failed_check_says_why_in_the_words_of_the_latest_trial():
+    failed = study("a", "b", verdict="unstable", failed_checks=("quiet_machine",))
+    shown = page(*summary_tables(failed, {"quiet_machine": f"{HOSTILE} took 40% of the device", "steady": "no"}))
+    assert f"the latest: {SHOWN} took 40% of the device" in shown
+    assert "no\n" not in shown
 
 
 def test_an_unknown_check_of_another_version_is_shown_too():

@@ -22,6 +22,7 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     from cotenant.report.heading import heading
     from cotenant.report.tables import sentence_list, summary_tables
     from cotenant.store.folder import RunFolder
+    from cotenant.store.reasons import latest_reasons
     from cotenant.study.asked import asked_interval
     from cotenant.verbs.show import show_device, show_sweeps
 
@@ -32,7 +33,13 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
         *closing_sentences(summary, asked_interval(manifests)),
     ]
     swept = dvfs_parts(show_sweeps(runs))
-    show(heading(manifests, summary), *summary_tables(summary), *used, *swept, sentence_list(sentences))
+    show(
+        heading(manifests, summary),
+        *summary_tables(summary, latest_reasons(runs)),
+        *used,
+        *swept,
+        sentence_list(sentences),
+    )
 
 
 def _to_profile(run: Path) -> str:

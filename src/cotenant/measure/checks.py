@@ -42,8 +42,8 @@ CHECKS: dict[str, Check] = {
         Check(
             "controls_applied",
             "invalid",
-            "clocks and limits were really set as asked",
-            "`cotenant doctor` says which controls may be set here",
+            "clocks and limits were really set as asked, and held",
+            "ask for a clock that the power limit allows; `cotenant doctor` says which controls may be set here",
         ),
         Check(
             "device_present",

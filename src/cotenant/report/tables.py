@@ -1,7 +1,8 @@
 """The result of one or several runs, for a terminal: settings first, tables, failed checks, sentences."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -21,7 +22,7 @@ MOST_NAMES = 3
 ALONE_HEADING = "alone on the whole device"
 
 
-def summary_tables(summary: Summary) -> tuple[RenderableType, ...]:
+def summary_tables(summary: Summary, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[RenderableType, ...]:
     """For each condition that was measured (device, settings, load): its tenants and its mixes; then what failed."""
     parts: list[RenderableType] = []
     conditions = list(dict.fromkeys(_condition(tenant.cell) for tenant in summary.tenants))
@@ -32,7 +33,7 @@ def summary_tables(summary: Summary) -> tuple[RenderableType, ...]:
         parts.append(tenants_table(tenants))
         if mixes:
             parts.append(mixes_table(mixes))
-    failed = failed_checks(summary.mixes)
+    failed = failed_checks(summary.mixes, reasons)
     return (*parts, failed) if failed is not None else tuple(parts)
 
 
@@ -100,8 +101,8 @@ def sentence_list(sentences: Sequence[str]) -> Table:
     return table
 
 
-def failed_checks(mixes: Sequence[MixSummary]) -> Text | None:
-    """Every check that failed: in how many trials, of which mixes, and what helps."""
+def failed_checks(mixes: Sequence[MixSummary], reasons: Mapping[str, str] = MappingProxyType({})) -> Text | None:
+    """Every check that failed: in how many trials, of which mixes, the latest reason, and what helps."""
     trials: Counter[str] = Counter()
     where: dict[str, list[str]] = {}
     for mix in mixes:
@@ -116,6 +117,8 @@ def failed_checks(mixes: Sequence[MixSummary]) -> Text | None:
         text.append("\n" if text else "")
         text.append(literal(name), VERDICT_STYLES[check.when_failed if check else "invalid"])
         text.append(f" failed in {count} trial{'s' * (count > 1)} of {literal(_some(where[name]))}")
+        if name in reasons:
+            text.append(f"\n  the latest: {literal(reasons[name])}")
         if check:
             text.append("\n  hint: ", "cyan").append(check.hint)
     return text

@@ -1,0 +1,31 @@
+"""Which sentence stands for a failed check."""
+
+import pytest
+from synthetic import trial
+
+from cotenant.store.folder import RunFolder
+from cotenant.store.reasons import latest_reasons
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder.create(tmp_path / "r", {"run": "r"})
+
+
+def test_the_latest_trial_speaks(run):
+    run.commit(trial(0, failed_checks=["steady"], reasons=["early"], started_utc="2026-01-01T00:00:02"))
+    run.commit(trial(1, failed_checks=["quiet_machine", "steady"], reasons=["loud", "late"]))
+    run.commit(trial(2))
+    assert latest_reasons([run.path]) == {"steady": "early", "quiet_machine": "loud"}
+    run.commit(trial(3, failed_checks=["steady"], reasons=["later"], started_utc="2026-01-01T00:00:03"))
+    assert latest_reasons([run.path])["steady"] == "later"
+
+
+def test_where_it_cannot_be_told_which_sentence_is_whose_there_is_none(run):
+    run.commit(trial(0, failed_checks=["steady", "no_drift"], reasons=["of a", "of b", "drifts"]))
+    assert latest_reasons([run.path]) == {}
+
+
+def test_a_run_in_which_all_went_well_has_no_reasons(run):
+    run.commit(trial(0))
+    assert latest_reasons([run.path]) == {}
