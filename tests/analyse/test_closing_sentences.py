@@ -44,6 +44,21 @@ def test_one_block_has_no_interval(synthetic_run):
     assert lines[-1] == "Run more blocks before deciding on bert+gpt: one block has no interval."
 
 
+def test_nothing_is_advised_on_trials_that_all_failed_a_check(synthetic_run):
+    run = synthetic_run()
+    shaky = ["unstable"] * run.blocks
+    solos(run).trials("bert+gpt", "pinned", {"bert": 12, "gpt": 24}, verdicts=shaky)
+    expected = "No trial of bert+gpt passed every check: don't decide on it before the failed checks above are mended."
+    assert told(run)[-1] == expected
+    run.trials("bert+gpt", "processes", {"bert": 14, "gpt": 28})
+    assert told(run)[-1].startswith("Share bert+gpt (processes): 1.4"), "slower, but it can be trusted"
+
+
+def test_more_than_all_tenants_alone_is_not_believed(synthetic_run):
+    run = solos(synthetic_run()).trials("bert+gpt", "pinned", {"bert": 3, "gpt": 6})
+    assert told(run)[-1].startswith("Don't believe bert+gpt: it did more than all its tenants alone")
+
+
 def test_work_against_taking_turns_and_the_best_sharing_last(synthetic_run):
     run = solos(synthetic_run()).trials("bert+gpt", "pinned", {"bert": 12, "gpt": 24})
     run.trials("bert+gpt", "processes", {"bert": 18, "gpt": 36})

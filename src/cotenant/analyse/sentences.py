@@ -82,11 +82,16 @@ def _slowdowns(summary: Summary, shared: Sequence[MixSummary], label: _Label) ->
 
 
 def _options(shared: Sequence[MixSummary]) -> list[list[MixSummary]]:
-    """The sharings of each mix (at each load, setting and device), the one that does the most work first."""
+    """The sharings of each mix (at each load, setting and device): the trusted before others, most work first."""
     groups: dict[Cell, list[MixSummary]] = {}
     for mix in shared:
         groups.setdefault(replace(mix.cell, sharing=""), []).append(mix)
-    return [sorted(group, key=lambda mix: -_size(mix.metrics["stp"])) for group in groups.values()]
+    return [sorted(group, key=lambda mix: (not _trusted(mix), -_size(mix.metrics["stp"]))) for group in groups.values()]
+
+
+def _trusted(mix: MixSummary) -> bool:
+    """At least one trial passed every check."""
+    return mix.trials_by_verdict.get("valid", 0) > 0
 
 
 def _size(number: Number) -> float:
@@ -247,18 +252,33 @@ def _missed(mix: MixSummary, summary: Summary) -> list[str]:
     return [one.tenant for one in missing if one.cell == mix.cell and (here, one.of) not in alone]
 
 
+_DISTRUSTED = "No trial of {} passed every check: don't decide on it before the failed checks above are mended."
+_BEYOND_ALONE = (
+    "Don't believe {}: it did more than all its tenants alone, so the trials alone were disturbed; run again."
+)
 _ONE_BLOCK = "Run more blocks before deciding on {}: one block has no interval."
 _COSTS = "Don't share {}: even the best way does less than taking turns."
 _NO_GAIN = "Sharing {} gains nothing that these blocks can show: take turns, or run more blocks."
-_SHORT = (_ONE_BLOCK, _COSTS, _NO_GAIN)
+_SHORT = (_DISTRUSTED, _BEYOND_ALONE, _ONE_BLOCK, _COSTS, _NO_GAIN)
 """Said once for all mixes that they hold for."""
+
+
+def _doubt(mix: MixSummary, stp: Estimate) -> str | None:
+    """Why nothing can be decided from these trials."""
+    if not _trusted(mix):
+        return _DISTRUSTED
+    if stp.lo is None or stp.hi is None:
+        return _ONE_BLOCK
+    return _BEYOND_ALONE if stp.lo > len(mix.tenants) * (1 + WORTH_SAYING) else None
 
 
 def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) -> str:
     mix, best = ranked[0], ranked[0].metrics["stp"]
     assert isinstance(best, Estimate)
-    if best.lo is None or best.hi is None:
-        return _ONE_BLOCK
+    if doubt := _doubt(mix, best):
+        return doubt
+    assert best.lo is not None
+    assert best.hi is not None
     if best.hi < 1:
         return _COSTS
     if best.lo <= 1:
