@@ -88,6 +88,7 @@ def test_kinds_of_gpu_are_compared_among_themselves_and_named_where_there_are_se
 
 def test_copies_of_one_tenant_on_one_member_are_one_measurement(tmp_path):
     def copies(records):
+        records.trial["sharing"] = "mps"
         for tenant in records.tenants:
             tenant["member"] = "GPU-aaaa0000-1"
 
@@ -95,7 +96,7 @@ def test_copies_of_one_tenant_on_one_member_are_one_measurement(tmp_path):
     with Database.open(tmp_path / "db") as database:
         [work] = database.works()
         readings = database.readings(work)
-    assert work.conditions == "beside sgemm, sgemm"
+    assert work.conditions == "beside sgemm, sgemm by mps"
     assert readings.counts.tolist() == [4]
     assert readings.time_ms.tolist() == [np.mean([100, 110, 100])] * 4
 

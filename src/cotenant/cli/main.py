@@ -41,11 +41,12 @@ VERBS = (
 
 EPILOG = """\b
 Start here:  cotenant doctor           is this machine ready?
-             cotenant run quick        three small models share this machine, under 2 minutes
+             cotenant run quick        three small models share it: 2 minutes
              cotenant show RUN         what came out, again
 
 \b
-Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken objective, 130 interrupted.
+Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
+             objective, 130 interrupted
 """
 
 

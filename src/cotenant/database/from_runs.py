@@ -82,7 +82,7 @@ FROM (
             'beside ' || (
                 SELECT string_agg(other."of", ', ' ORDER BY other."of") FROM held AS other
                 WHERE other.run = placed.run AND other.trial = placed.trial AND other.gpu = placed.gpu
-                    AND other.tenant <> placed.tenant),
+                    AND other.tenant <> placed.tenant) || ' by ' || sharing,
             CASE WHEN at_once > 1 THEN at_once || ' at once' END) AS conditions,
         settings, clock_mhz, temperature_c, power_w, power_limit_w, joules, reason,
         coalesce(simulated, false) AS simulated, verdict

@@ -83,7 +83,10 @@ def _boost(tree: Tree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
 
 
 def _absent(key: str, why: str) -> DeviceError:
-    return DeviceError(f"this machine has no control {key!r}: {why}", hint=f"leave {key!r} out of the settings")
+    return DeviceError(
+        f"this machine has no control {key!r}: {why}",
+        hint=f"leave {key!r} out of the settings, or take another study: `cotenant studies` lists them",
+    )
 
 
 def _needs_root(key: str, path: str, text: str) -> DeviceError:

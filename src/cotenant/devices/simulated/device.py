@@ -251,7 +251,7 @@ class SimulatedGpu:
 
     def checkup(self) -> tuple[Finding, ...]:
         """Always ready; what matters is how far to trust it."""
-        known = [error.sentence for kind in SHARING_KINDS for error in validated_errors()[kind]]
+        known = [f"{kind}: {error.sentence}" for kind in SHARING_KINDS for error in validated_errors()[kind]]
         return (
             Finding("simulation", "note", f"{self.gpu.title} is simulated; nothing on it is measured"),
             *(Finding("trust", "note", sentence) for sentence in known),
