@@ -181,6 +181,15 @@ def test_jobs_without_a_gpu_wait():
     assert [job.name for job in found.waiting] == ["b"]
 
 
+def test_a_large_job_that_came_first_does_not_wait_for_small_ones_that_may_share():
+    small = [Job(f"s{number}", GEMM, 1, 60, shareable=True) for number in range(6)]
+    found = plan(fleet([1.0] * 4), [Job("large", GEMM, 3, 60), *small])
+    assert "large" in {row.job.name for row in found.placed}
+    assert len(found.placed) == 3, "and two of the small ones on the GPU that is left"
+    assert len(found.waiting) == 4
+    assert [job.name for job in found.waiting] == sorted(job.name for job in found.waiting)
+
+
 def test_measured_slowdowns_go_before_estimated_ones():
     jobs = [Job("a", GEMM, 1, 60, shareable=True), Job("b", GEMM, 1, 60, shareable=True)]
     assert estimated_slowdown(GEMM, GEMM) == pytest.approx(1.94)

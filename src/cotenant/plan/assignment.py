@@ -138,18 +138,17 @@ def _units(
     sharers = [job for job in jobs if job.shareable and job.gpus == 1]
     missing = sum(job.gpus for job in jobs) - len(fleet)
     pairs = pair_up(sharers, min(max(missing, 0), len(sharers) // 2), slowdown)
-    paired = {id(job) for pair in pairs for job in pair}
-    units = [_Unit(pair, slowdown(*pair)) for pair in pairs]
-    left, waiting = len(fleet) - len(units), []
+    unit_of = {id(job): _Unit(pair, slowdown(*pair)) for pair in pairs for job in pair}
+    units: list[_Unit] = []
+    served: set[int] = set()
+    left = len(fleet)
     for job in jobs:
-        if id(job) in paired:
-            continue
-        if job.gpus <= left:
-            units.append(_Unit((job,)))
-            left -= job.gpus
-        else:
-            waiting.append(job)
-    return units, waiting
+        unit = unit_of.get(id(job), _Unit((job,)))
+        if id(job) not in served and unit.count <= left:
+            units.append(unit)
+            served |= {id(one) for one in unit.jobs}
+            left -= unit.count
+    return units, [job for job in jobs if id(job) not in served]
 
 
 def _order(policy: Slack, unit: _Unit, objective: Objective) -> tuple[float, ...]:
