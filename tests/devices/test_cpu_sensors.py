@@ -219,7 +219,7 @@ def test_perf_counts_are_added_up_and_the_child_ends_with_the_probe(fake_perf):
     last = values(probe)
     assert (last["instructions"], last["cycles"], last["cache_references"]) == (3000, 1500, 60)
     assert math.isnan(last["cache_misses"])
-    child = probe._child.pid
+    child = probe._lines.pid
     del probe
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
@@ -228,10 +228,16 @@ def test_perf_counts_are_added_up_and_the_child_ends_with_the_probe(fake_perf):
 def test_a_perf_that_ends_is_a_source_that_is_gone(fake_perf):
     fake_perf('sys.stderr.write("1,,instructions,200,100.00,,\\n")')
     probe = perf.open_perf((0, 1))
-    probe.read()
-    probe._child.wait(20)
+    deadline = time.monotonic() + 60
+    seen = []
+
+    def read_on():
+        while time.monotonic() < deadline:
+            seen.append(values(probe)["instructions"])
+
     with pytest.raises(OSError, match="perf has ended"):
-        probe.read()
+        read_on()
+    assert seen[-1] == 1, "what it said before is not lost"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """Hardware counters of the device's cores, through `perf stat`, where the system permits it."""
 
-import os
 import shutil
 import subprocess
-import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 
+from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.protocol import SensorInfo
 
@@ -61,8 +60,7 @@ class PerfProbe:
 
     def __init__(self, perf: str, cores: Cores) -> None:
         self._command = [*_command(perf, cores), "-I", str(_PERIOD_MS)]
-        self._child: subprocess.Popen[bytes] | None = None
-        self._rest = ""
+        self._lines: ChildLines | None = None
         self._totals: dict[str, float | None] = dict.fromkeys(EVENTS)
         quality = "counter of the device's cores in steps of 100 ms; scaled where the hardware had to take turns"
         self.sensors: tuple[SensorInfo, ...] = tuple(
@@ -70,43 +68,14 @@ class PerfProbe:
         )
 
     def read(self) -> Sequence[float]:
-        """Counts since the first reading; NaN where there is none yet."""
-        if self._child is None:
-            self._child = _start(self._command)
-            weakref.finalize(self, _end, self._child)
-        assert self._child.stderr is not None
-        text = self._rest + _drain(self._child.stderr.fileno())
-        whole, _, self._rest = text.rpartition("\n")
+        """Counts since the first reading; NaN where there is none yet. Raises OSError once perf has ended."""
+        if self._lines is None:
+            self._lines = ChildLines(self._command)
+        whole = "\n".join(self._lines.fresh())
         for event, count in counts_by_event(whole).items():
             if count is not None:
                 self._totals[event] = (self._totals[event] or 0.0) + count
         return tuple(float("nan") if (total := self._totals[event]) is None else total for event in EVENTS)
-
-
-def _start(command: list[str]) -> "subprocess.Popen[bytes]":
-    """If we are killed, it ends too: its next line meets a closed pipe."""
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-    assert child.stderr is not None
-    os.set_blocking(child.stderr.fileno(), False)
-    return child
-
-
-def _drain(pipe: int) -> str:
-    parts = []
-    try:
-        while part := os.read(pipe, 65536):
-            parts.append(part)
-    except BlockingIOError:
-        return b"".join(parts).decode(errors="replace")
-    raise OSError("perf has ended")
-
-
-def _end(child: "subprocess.Popen[bytes]") -> None:
-    child.kill()
-    with child:
-        pass
 
 
 def open_perf(cores: Cores) -> PerfProbe | None:
