@@ -46,13 +46,15 @@ def rank_text(line: Ranked) -> str:
 
 
 def seen_text(line: Ranked) -> str:
-    """How many items it was judged by, and when it was dropped."""
-    return f"{line.estimate.n:,}" + ("" if line.left_in_round is None else f" (left in round {line.left_in_round})")
+    """How many items it was judged by, and in which round it was left behind."""
+    return f"{line.estimate.n:,}" + ("" if line.left_in_round is None else f" (round {line.left_in_round})")
 
 
 def sentences(outcome: Outcome) -> list[str]:
     """What a person can act on."""
     said = [*_best(outcome), *_against_baselines(outcome)]
+    if any(line.left_in_round is not None for line in outcome.ranking):
+        said.append("A round beside the items: the model was left behind in it, by the items seen until then.")
     if outcome.steps_alone:
         saved = 1 - outcome.steps_shared / outcome.steps_alone
         said.append(
@@ -104,7 +106,7 @@ def span(pieces: Sequence[str]) -> str:
 
 
 def _ranking(outcome: Outcome) -> Table:
-    table = _table("rank", "model", "score", "items", "ms/item alone")
+    table = _table("rank", "model", "score", "items", "ms/item")
     for line in outcome.ranking[: outcome.top]:
         table.add_row(
             rank_text(line),
@@ -124,7 +126,7 @@ def _ranking(outcome: Outcome) -> Table:
 
 
 def _timed(outcome: Outcome) -> Table:
-    table = _table("timed only", "weights", "ms/item alone")
+    table = _table("timed only", "weights", "ms/item")
     for line in outcome.timed:
         table.add_row(Text(literal(line.name)), "random", figure(line.ms_per_item))
     return table
@@ -142,5 +144,6 @@ def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     names = {"model", "timed only", "stage", "weights"}
     for column in columns:
-        table.add_column(column, justify="left" if column in names else "right", overflow="fold")
+        named = column in names
+        table.add_column(column, justify="left" if named else "right", overflow="fold", no_wrap=not named)
     return table
