@@ -64,7 +64,7 @@ def build(folder: Path, *, without: Sequence[str] = ()) -> Path:
     names = " ".join(f"{name};" for name in (*without, "nothing_of_that_name"))
     hidden.write_text(f"{{ local: {names} }};\n")
     command = [
-        compiler() or "cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden",
+        compiler() or "cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden",
         f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={hidden}", "-o", str(library),
         *sorted(map(str, SOURCE.glob("*.c"))), "-lm", "-lpthread",
     ]  # fmt: skip

@@ -52,17 +52,19 @@ class Sampler:
         self._rows: list[tuple[int, int, Sequence[float]]] = []
         self._lost: list[str] = []
         self._lost_probes: list[Probe] = []
-        self._stop = threading.Event()
+        self._going_on = threading.Lock()
+        """Held until the end. To wait for a lock is one call; for an event it is many, on a core that just woke."""
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def __enter__(self) -> Self:
         """Read everything once, then go on reading in the background."""
+        self._going_on.acquire()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop, after one last reading."""
-        self._stop.set()
+        self._going_on.release()
         self._thread.join()
 
     def samples(self) -> Samples:
@@ -97,14 +99,15 @@ class Sampler:
         for index, (_, period_s) in enumerate(self._probes):
             groups.setdefault(period_s, []).append(index)
         due = dict.fromkeys(groups, 0.0)
-        while not self._stop.is_set():
+        wait_s = 0.0
+        while not self._going_on.acquire(timeout=wait_s):
             now = time.monotonic()
             for period_s, at in due.items():
                 if at <= now:
                     due[period_s] = (int(now / period_s + 1e-6) + 1) * period_s  # all on one grid: they wake together
                     self._read(groups[period_s])
             next_due = min(due.values(), default=now + 1)
-            self._stop.wait(max(next_due - time.monotonic(), 0.001))
+            wait_s = max(next_due - time.monotonic(), 0.001)
         for indices in groups.values():
             self._read(indices)
 

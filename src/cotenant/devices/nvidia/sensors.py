@@ -1,5 +1,6 @@
 """What can be read of a GPU through its driver, grouped by how often it changes, each with its source and its worth."""
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,8 @@ SOURCE = "NVML"
 _SM, _MEMORY = 1, 2
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 """Drivers before 535 know it by the second name only; the bits are the same."""
-_Reader = tuple[int, Callable[[], Sequence[float]]]
+_Read = Callable[[], Sequence[float]]
+_Reader = tuple[int, _Read]
 """How many numbers it gives, and what to call."""
 
 _THROTTLED: Mapping[int, tuple[str, str]] = {
@@ -194,11 +196,11 @@ def _clocks(gpu: GpuFacts) -> Probe | None:
     readers: list[_Reader] = []
     if _answers(gpu, "nvmlDeviceGetClockInfo", _SM):
         infos.append(SensorInfo("sm_clock_mhz", "MHz", SOURCE, CLOCK_PERIOD_S, "clock at the reading"))
-        readers.append((1, _scaled(gpu, "nvmlDeviceGetClockInfo", 1.0, _SM)))
+        readers.append((1, _number(gpu, "nvmlDeviceGetClockInfo", ctypes.c_uint(), _SM)))
     if (reasons := reasons_function(gpu)) is not None:
         quality = "bits of why the clock is what it is, at the reading; what comes and goes between is missed"
         infos.append(SensorInfo("event_reasons", "bits", "NVML event reasons", CLOCK_PERIOD_S, quality))
-        readers.append((1, _scaled(gpu, reasons, 1.0)))
+        readers.append((1, _number(gpu, reasons, ctypes.c_ulonglong())))
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
@@ -252,6 +254,19 @@ def _process_reader(gpu: GpuFacts, name: str) -> Callable[[], Sequence[float]]:
         return len(found), float(sum(process.usedGpuMemory or 0 for process in found))
 
     return read
+
+
+def _number(gpu: GpuFacts, name: str, into: "ctypes.c_uint | ctypes.c_ulonglong", *args: int) -> _Read:
+    """For what is asked for many times a second: the library's own function, with a question made once."""
+    read, error = library.raw_function(name), library.nvml_error()
+    question = (handle(gpu), *args, ctypes.byref(into))
+
+    def ask() -> Sequence[float]:
+        if code := read(*question):
+            raise error(code)
+        return (float(into.value),)
+
+    return ask
 
 
 def _scaled(gpu: GpuFacts, name: str, scale: float, *args: int) -> Callable[[], Sequence[float]]:
