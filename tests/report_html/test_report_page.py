@@ -209,7 +209,7 @@ def test_unstable_trials_alone_are_no_ground_for_advice(tmp_path, text):
     shaky = page_of(write_run(tmp_path / "run", verdict="unstable", failed=["quiet_machine"], reasons=["busy"]))
     top = shaky[shaky.index("<h2>The answer") : shaky.index("<h2>Slowdown")]
     assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
-    assert "No trial of encoder+decoder" in top
+    assert "decide on encoder+decoder yet: no trial of what looks best passed every check" in top
     assert "Share encoder+decoder" not in top
     assert "Take what follows" not in text
 

@@ -252,7 +252,7 @@ def _missed(mix: MixSummary, summary: Summary) -> list[str]:
     return [one.tenant for one in missing if one.cell == mix.cell and (here, one.of) not in alone]
 
 
-_DISTRUSTED = "No trial of {} passed every check: don't decide on it before the failed checks above are mended."
+_DISTRUSTED = "Don't decide on {} yet: no trial of what looks best passed every check; mend those that failed."
 _BEYOND_ALONE = (
     "Don't believe {}: it did more than all its tenants alone, so the trials alone were disturbed; run again."
 )
@@ -279,10 +279,9 @@ def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) 
         return doubt
     assert best.lo is not None
     assert best.hi is not None
-    if best.hi < 1:
-        return _COSTS
     if best.lo <= 1:
-        return _NO_GAIN
+        better = any(_size(other.metrics["stp"]) > best.est for other in ranked[1:])  # only the distrusted can be
+        return _DISTRUSTED if better else _COSTS if best.hi < 1 else _NO_GAIN
     name = label(mix.cell)
     if missed:
         return f"Sharing {name} does more than taking turns, but {' and '.join(missed)} would miss the objective."
