@@ -242,8 +242,8 @@ def _kept(title: str) -> list[str]:
 def main(only: list[str]) -> None:
     """Measure, then write the page; with names, measure these and keep the other sections as they are."""
     machine = f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    written = f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
-    note = "Each section's ratios are from one run of its script; absolute times are this machine's."
+    written = f"Last written by `make bench` on {datetime.now(UTC):%Y-%m-%d}: {machine}."
+    note = "Each section is one run of its script and stands until the next one; absolute times are this machine's."
     head = ["# Performance", "", f"{written} {note}"]
     sections = {title: _kept(title) for title, _, _ in SECTIONS}
     failed = []

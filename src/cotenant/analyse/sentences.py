@@ -19,6 +19,8 @@ TOO_LITTLE_TO_SHOW = 0.005
 """A slowdown that two decimals would show as 1.00."""
 WORTH_SAYING = 0.10
 """An interval around 1 that is wider than this says nothing about being as fast as alone."""
+TOO_GOOD = 0.10
+"""Beyond all tenants alone by more than this: not sharing's merit, but a disturbance of the trials alone."""
 
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
@@ -269,7 +271,7 @@ def _doubt(mix: MixSummary, stp: Estimate) -> str | None:
         return _DISTRUSTED
     if stp.lo is None or stp.hi is None:
         return _ONE_BLOCK
-    return _BEYOND_ALONE if stp.lo > len(mix.tenants) * (1 + WORTH_SAYING) else None
+    return _BEYOND_ALONE if stp.lo > len(mix.tenants) * (1 + TOO_GOOD) else None
 
 
 def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) -> str:
