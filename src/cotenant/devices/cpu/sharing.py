@@ -121,7 +121,7 @@ def _differences(name: str, wanted: Mapping[str, Any], observed: Mapping[str, An
 def _cores(cores: Cores) -> str:
     if not cores:
         return "no known core"
-    return f"core{'s' if len(cores) > 1 else ''} {format_cores(cores)}"
+    return f"{'cores' if len(cores) > 1 else 'core'} {format_cores(cores)}"
 
 
 def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant]) -> CpuArrangement:
