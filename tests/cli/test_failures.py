@@ -16,7 +16,7 @@ from cotenant.errors import DeviceBusy, StudyError
 
 
 def failing(monkeypatch, problem: BaseException):
-    def command(_):
+    def command(*_):
         raise problem
 
     monkeypatch.setattr(entry, "_invoke", command)
