@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from cotenant.devices.cpu.cores import Cores, format_cores
-from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport, SharingMode
+from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
@@ -69,7 +69,7 @@ class CpuArrangement:
     mode: str
     tenants: tuple[str, ...]
     hosts: tuple[HostPlan, ...]
-    ground: Ground | None = None
+    fixture: Fixture | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """One sentence for each way in which the cores are not shared as asked."""
