@@ -11,7 +11,7 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, count, figure, percent
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.traces import KernelTrace, Line
+    from cotenant.prediction.kernels.traces import KernelTrace, Line
 
 
 def kernel_page(trace: "KernelTrace") -> Group:

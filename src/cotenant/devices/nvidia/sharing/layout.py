@@ -8,9 +8,9 @@ from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
-from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.shares import percent_of_sms
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"
