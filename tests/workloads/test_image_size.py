@@ -1,5 +1,6 @@
 """The side of a vision model's images can be chosen, and is part of what a description is found by."""
 
+import numpy as np
 import pytest
 
 from cotenant.errors import WorkloadError
