@@ -47,7 +47,7 @@ def _help(command: click.Command, context: click.Context) -> str:
 
 def records_page() -> str:
     """Every table and column."""
-    from cotenant.tenancy.records import SCHEMA_VERSION, TABLES
+    from cotenant.tenancy.records import MANIFEST, SCHEMA_VERSION, TABLES
 
     parts = [
         "# The records of a run\n",
@@ -57,6 +57,8 @@ def records_page() -> str:
     for table, columns in TABLES.items():
         rows = [(f"`{column.name}`", column.type, column.meaning) for column in columns]
         parts += [f"## {table}\n", _table(("column", "type", "meaning"), rows)]
+    entries = [(f"`{name}`", meaning) for name, meaning in MANIFEST.items()]
+    parts += ["## manifest.json\n", "Facts of the run as a whole.\n", _table(("entry", "meaning"), entries)]
     return "\n".join(parts)
 
 

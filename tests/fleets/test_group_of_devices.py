@@ -7,7 +7,7 @@ import pytest
 from cotenant.api.run import dry_run
 from cotenant.devices import find_device
 from cotenant.devices.cpu.cores import allowed_cores
-from cotenant.devices.group import DeviceGroup, GroupFixture, members_of
+from cotenant.devices.group import DeviceGroup, GroupFixture
 from cotenant.devices.group_names import require_group
 from cotenant.errors import DeviceError, StudyError
 from cotenant.study.files import study_from_text
@@ -88,7 +88,7 @@ def test_probes_say_whose_sensors_they_read():
 
 def test_a_trial_sees_only_the_members_that_it_uses():
     names = group(FLEET).names
-    assert members_of(group(FLEET), [tenant("a@3", names[3])]).names == (names[3],)
+    assert group(FLEET).only([names[3]]).names == (names[3],)
 
 
 class Fixture:

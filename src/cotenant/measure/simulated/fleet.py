@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.devices.group import DeviceGroup
+from cotenant.devices.protocol import Device
 from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
@@ -49,7 +49,7 @@ class _Stage:
 class SimulatedFleetBench:
     """A group of simulated GPUs made ready for trials."""
 
-    def __init__(self, group: DeviceGroup, *, run: str, before: Before | None) -> None:
+    def __init__(self, group: Device, *, run: str, before: Before | None) -> None:
         self._group, self._run, self._before = group, run, before
         self._left: dict[str, Heat] = {}
         self._activities: dict[str, Activity] = {}
@@ -112,9 +112,7 @@ class SimulatedFleetBench:
         )
 
     def _member(self, name: str | None) -> SimulatedGpu:
-        member = self._group.member(name)
-        assert isinstance(member, SimulatedGpu)
-        return member
+        return self._group.simulation(name)
 
     def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:
         device = self._member(name)
@@ -150,7 +148,7 @@ class SimulatedFleetBench:
         return [clock * assumed for clock in held]
 
 
-def _by_member(group: DeviceGroup, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
+def _by_member(group: Device, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
     members: dict[str, list[Tenant]] = {}
     for tenant in trial.tenants:
         members.setdefault(tenant.member or group.names[0], []).append(tenant)
