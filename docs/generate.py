@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a script, not part of a package
 """Write the reference pages from the code, and results of experiments into the concepts, so that they stay true.
 
-`make docs` writes them; a test fails if what is on disk differs.
+`make reference` writes them; a test fails if what is on disk differs.
 """
 
 import ast
@@ -21,7 +21,7 @@ REFERENCE = Path(__file__).parent / "reference"
 EXPERIMENTS = Path(__file__).parent / "experiments"
 RULES = Path(__file__).parent / "concepts" / "measuring.md"
 SLOT = re.compile(r"(<!-- experiment: (\w+) -->\n).*?(<!-- end of experiment -->)", flags=re.DOTALL)
-NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make docs`. -->\n\n"
+NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make reference`. -->\n\n"
 
 
 def cli_page() -> str:
