@@ -63,7 +63,7 @@ class Fleet:
     kind: GpuKind = V100
     simulated: bool = False
     """A model computed the profiles; nothing was measured."""
-    _work: "dict[JobClass, Work]" = field(default_factory=dict, compare=False)
+    _work: "dict[JobClass, FleetWork]" = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -78,10 +78,10 @@ class Fleet:
         rows[self.node[order], places] = order
         return rows
 
-    def work(self, kind: JobClass) -> "Work":
+    def work(self, kind: JobClass) -> "FleetWork":
         """What this kind of work does on every GPU; remembered."""
         if kind not in self._work:
-            self._work[kind] = Work.of(self, kind)
+            self._work[kind] = FleetWork.of(self, kind)
         return self._work[kind]
 
     def power_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
@@ -103,7 +103,7 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Work:
+class FleetWork:
     """One kind of work on every GPU, left to its own clock."""
 
     clock_mhz: Floats
@@ -115,7 +115,7 @@ class Work:
     """GPUs from the fastest to the slowest."""
 
     @classmethod
-    def of(cls, fleet: Fleet, kind: JobClass) -> "Work":
+    def of(cls, fleet: Fleet, kind: JobClass) -> "FleetWork":
         """The highest clock at which each GPU stays within what it was measured to draw at its limit."""
         everyone = np.arange(len(fleet))
         gpu = fleet.kind

@@ -17,7 +17,7 @@ from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
-from cotenant.prediction.kernels.request import Request
+from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
@@ -65,7 +65,7 @@ class SimulatedGpu(SingleDevice):
     gpu: GpuSpec
     die: Die
     simulated: bool = True
-    _requests: dict[tuple[str, Fusion], Request] = field(default_factory=dict)
+    _requests: dict[tuple[str, Fusion], RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
@@ -179,7 +179,7 @@ class SimulatedGpu(SingleDevice):
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
-    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
+    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> RequestKernels:
         """The request's kernels, from a dry run of the workload; remembered."""
         spec = self.spec(spec)
         key = (spec.model_dump_json(), fusion)
@@ -187,7 +187,9 @@ class SimulatedGpu(SingleDevice):
             self._requests[key] = request_of(spec, fusion)
         return self._requests[key]
 
-    def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
+    def trace(
+        self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
+    ) -> Trace:
         """A request on a part of this GPU, ready for the engine; remembered."""
         spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
@@ -256,7 +258,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
-    requests: dict[tuple[str, Fusion], Request] = {}
+    requests: dict[tuple[str, Fusion], RequestKernels] = {}
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:

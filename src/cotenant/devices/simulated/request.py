@@ -5,14 +5,14 @@ from functools import lru_cache
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
-from cotenant.prediction.kernels.request import Request, generation, inference, staged, training
+from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Staged, WorkloadSpec
 
 _KEPT = 256
 
 
-def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
+def request_of(spec: WorkloadSpec, fusion: Fusion) -> RequestKernels:
     """The request of this spec, whose dtype must be given.
 
     Raises:

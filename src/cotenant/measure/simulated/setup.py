@@ -9,7 +9,7 @@ from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, Controls, Simul
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.measure.tenants.seat_run import resolve
-from cotenant.prediction.kernels.request import Request
+from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.sharing.layout import Layout, Part
 from cotenant.prediction.sharing.simulate import Outcome, Player, Requests, simulate
 from cotenant.study.expand import arrival_seed
@@ -26,11 +26,11 @@ PATIENCE_WINDOWS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class SimulatedTenant:
     """One tenant, made ready."""
 
     tenant: Tenant
-    request: Request
+    request: RequestKernels
     part: Part
     load: Load
     offsets_ns: Int64s | None
@@ -40,7 +40,7 @@ class Seat:
 class TrialSetup:
     """One trial, made ready."""
 
-    seats: tuple[Seat, ...]
+    seats: tuple[SimulatedTenant, ...]
     layout: Layout
     controls: Controls
     timing: Timing
@@ -57,7 +57,7 @@ def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Tr
         offsets = None
         if load.open:
             offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
-        seats.append(Seat(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
+        seats.append(SimulatedTenant(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
     return TrialSetup(tuple(seats), layout, controls, timing, trial.seed)
 
 
@@ -114,7 +114,7 @@ def timing_of(trial: Trial) -> Timing:
     return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
 
 
-def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: TrialSetup) -> SeatOutcome:
+def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests, setup: TrialSetup) -> SeatOutcome:
     """What a tenant that served leaves."""
     controls, timing = setup.controls, setup.timing
     columns = _columns(seat.request, requests)
@@ -157,7 +157,7 @@ def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: Tr
     )
 
 
-def _columns(request: Request, requests: Requests) -> RequestColumns:
+def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
     def whole(values: np.ndarray) -> Int64s:
         return np.asarray(np.rint(values), dtype=np.int64)
 
@@ -181,7 +181,7 @@ def _columns(request: Request, requests: Requests) -> RequestColumns:
     )
 
 
-def unserved(seat: Seat, fates: Mapping[str, str]) -> SeatOutcome:
+def unserved(seat: SimulatedTenant, fates: Mapping[str, str]) -> SeatOutcome:
     """What a tenant leaves whose mix never stood."""
     fate = fates.get(seat.tenant.name, "did not serve: the mix was never complete")
     return SeatOutcome(seat.tenant, seat.load.rate_rps, seat.request.properties, None, None, fate, None)

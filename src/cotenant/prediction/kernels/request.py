@@ -15,7 +15,7 @@ _NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestKernels:
     """What the host launches for one request."""
 
     spec: WorkloadSpec
@@ -43,23 +43,25 @@ class Request:
         )
 
 
-def inference(spec: WorkloadSpec, properties: Properties, kernels: Kernels) -> Request:
+def inference(spec: WorkloadSpec, properties: Properties, kernels: Kernels) -> RequestKernels:
     """Inputs are copied, one computation, outputs are copied back."""
-    return Request(spec, properties, kernels, *_ends(kernels, "compute"))
+    return RequestKernels(spec, properties, kernels, *_ends(kernels, "compute"))
 
 
-def training(spec: WorkloadSpec, properties: Properties, kernels: Kernels, fusion: Fusion) -> Request:
+def training(spec: WorkloadSpec, properties: Properties, kernels: Kernels, fusion: Fusion) -> RequestKernels:
     """Forward, backward and the optimiser."""
     forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
-    return Request(spec, properties, kernels, *_training(kernels, len(kernels_of(forward, fusion=fusion))))
+    return RequestKernels(spec, properties, kernels, *_training(kernels, len(kernels_of(forward, fusion=fusion))))
 
 
-def generation(spec: WorkloadSpec, properties: Properties, kernels: Kernels, prompt: Kernels, tokens: int) -> Request:
+def generation(
+    spec: WorkloadSpec, properties: Properties, kernels: Kernels, prompt: Kernels, tokens: int
+) -> RequestKernels:
     """A prompt, of which the kernels are given too, then one token after the other."""
-    return Request(spec, properties, kernels, *_generating(kernels, min(len(prompt), len(kernels)), tokens))
+    return RequestKernels(spec, properties, kernels, *_generating(kernels, min(len(prompt), len(kernels)), tokens))
 
 
-def staged(spec: WorkloadSpec, properties: Properties, costs: Sequence[StageCost], fusion: Fusion) -> Request:
+def staged(spec: WorkloadSpec, properties: Properties, costs: Sequence[StageCost], fusion: Fusion) -> RequestKernels:
     """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
     known: dict[tuple[Operator, ...], Kernels] = {}
     parts = []
@@ -74,7 +76,7 @@ def staged(spec: WorkloadSpec, properties: Properties, costs: Sequence[StageCost
     beside_ns[starts] = [cost.host_s * 1e9 * cost.beside for cost in costs]
     waiting_ns[starts] = [cost.host_s * 1e9 * (not cost.beside) for cost in costs]
     first = [number for number, cost in enumerate(costs) if cost.first_output]
-    return Request(
+    return RequestKernels(
         spec,
         properties,
         joined(parts),

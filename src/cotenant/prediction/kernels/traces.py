@@ -12,7 +12,7 @@ from cotenant.prediction.kernels.fusion import Fusion
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class KernelLine:
     """All kernels of one name in a trace."""
 
     name: str
@@ -48,11 +48,11 @@ class KernelTrace:
     launches: int
     device_ns: float
     """All kernels one after the other; simulated."""
-    lines: tuple[Line, ...]
+    lines: tuple[KernelLine, ...]
     """By name, what takes longest first."""
 
 
-def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:
+def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[KernelLine, ...]:
     """A trace as a person wants to see it: by name, what takes longest first.
 
     Args:
@@ -63,7 +63,7 @@ def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:
     return tuple(sorted(_lines(kernels, costs, sms), key=lambda line: -line.time_ns))
 
 
-def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[Line]:
+def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[KernelLine]:
     total = max(costs.total_ns, 1e-9)
     for number, name in enumerate(kernels.names):
         rows = np.flatnonzero(kernels.name == number)
@@ -77,7 +77,7 @@ def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[Line]:
             "L2": float(costs.l2_ns[rows].sum()),
             "launches": float(costs.fixed_ns[rows].sum()),
         }
-        yield Line(
+        yield KernelLine(
             name=name,
             kind=KINDS[int(kernels.kind[rows[0]])],
             count=int(rows.size),

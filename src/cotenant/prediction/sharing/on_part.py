@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.cost import solo_costs
-from cotenant.prediction.kernels.request import Request
+from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.traces import calibrated
 from cotenant.prediction.sharing.layout import Part
 from cotenant.prediction.sharing.trace import Trace, trace_of
@@ -15,7 +15,7 @@ BEFORE_US, AFTER_US = 30.0, 15.0
 
 def on_part(
     gpu: GpuSpec,
-    request: Request,
+    request: RequestKernels,
     part: Part,
     *,
     launch_us: float,
