@@ -14,6 +14,7 @@ import click
 from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
+from cotenant.cli.notices import spoken
 
 VERBS = (
     "doctor",
@@ -34,6 +35,7 @@ VERBS = (
     "selftest",
     "sql",
     "export",
+    "verify",
     "schema",
 )
 """In the order in which a newcomer meets them; each is a module here with a command of the same name."""
@@ -99,8 +101,9 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli, n
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
-    with interruption.heard():
-        return _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
+        code = _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    return Exit.NOT_READY if notices.damage and code == Exit.OK else code
 
 
 def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:

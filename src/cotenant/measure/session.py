@@ -18,6 +18,7 @@ from cotenant.measure.plan import Plan
 from cotenant.measure.properties import Known
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
+from cotenant.store.integrity import set_damaged_aside
 from cotenant.store.naming import new_run_path
 from cotenant.study.preconditions import Before
 
@@ -40,6 +41,7 @@ def carry_out(
             folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
             resumed = False
         folder.resume()
+        set_damaged_aside(folder)
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
         listener(_started(plan, device, folder, resumed=resumed))
@@ -56,7 +58,7 @@ def carry_out(
                 folder.update_manifest(state="failed")
             raise
         bench.close()
-        folder.update_manifest(state="complete", why=why)
+        folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
         listener(RunEnded(folder=path, why=why))
     return why, path
 
