@@ -25,24 +25,29 @@ _KINDS = {
 }
 
 
-def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> io.BufferedReader:
-    """Open a regular file to read it.
+def descriptor(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> int:
+    """Open a regular file to read it; gives a file descriptor that the caller closes.
 
     Args:
         path: The file.
         most: The most bytes it may have.
         follow: Whether it may be a link. Inside a run folder it may not: the link could lead out of it.
-        folder: A handle of the folder that `path` starts from.
+        folder: A descriptor of the folder that `path` starts from.
 
     Raises:
         OSError: It can't be opened, or it is not such a file.
     """
-    descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
-    refused = _refused(os.fstat(descriptor), most, str(path))
+    opened = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    refused = _refused(os.fstat(opened), most, str(path))
     if refused is not None:
-        os.close(descriptor)
+        os.close(opened)
         raise refused
-    return io.open(descriptor, "rb")  # noqa: UP020, PTH123  (a descriptor; `os.fdopen` hides the type)
+    return opened
+
+
+def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> io.BufferedReader:
+    """The same as a binary file. Raises OSError."""
+    return open(descriptor(path, most=most, follow=follow, folder=folder), "rb")
 
 
 def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, folder: int | None = None) -> bytes:

@@ -8,7 +8,6 @@ any number is computed. Content is hashed once in a process; what is remembered 
 import hashlib
 import json
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from cotenant import opening
 
 NAME = "seal.json"
 _SEAL_BYTES = 1 << 20
+_BLOCK = 1 << 18
 
 Rows = Mapping[int, Mapping[str, int]]
 """Trial -> table -> rows."""
@@ -88,30 +88,44 @@ def check(folder: Path, run: str, *, required: bool) -> Seal | None:
 
 
 def _compare(name: str, handle: int, size: int, digest: str) -> None:
-    found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-    if not stat.S_ISREG(found.st_mode):
-        raise Broken(name, "it is not a regular file")
-    if found.st_size != size:
-        raise Broken(name, f"it has {found.st_size} bytes instead of {size}")
-    identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    if _known.get(identity) == digest:
-        return
     try:
-        with opening.open_file(name, most=size, follow=False, folder=handle) as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                raise Broken(name, "its content has changed since it was written")
+        file = opening.descriptor(name, most=opening.TABLE_BYTES, follow=False, folder=handle)
     except OSError as error:
         raise Broken(name, opening.why(error)) from None
-    _known[identity] = digest
+    try:
+        found = os.fstat(file)
+        if found.st_size != size:
+            raise Broken(name, f"it has {found.st_size} bytes instead of {size}")
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if _known.get(identity) == digest:
+            return
+        if _digest(file) != digest:
+            raise Broken(name, "its content has changed since it was written")
+        _known[identity] = digest
+    except OSError as error:
+        raise Broken(name, opening.why(error)) from None
+    finally:
+        os.close(file)
 
 
 _known: dict[tuple[int, ...], str] = {}
 """What this process has hashed and found whole: nothing else is remembered, so damage is looked at again."""
 
 
-def _hashed(file: Path) -> str:
-    with opening.open_file(file, most=opening.TABLE_BYTES, follow=False) as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
+def _hashed(path: Path) -> str:
+    file = opening.descriptor(path, most=opening.TABLE_BYTES, follow=False)
+    try:
+        return _digest(file)
+    finally:
+        os.close(file)
+
+
+def _digest(file: int) -> str:
+    """In plain reads: most files are small, and a file object for each costs more than its hash."""
+    whole = hashlib.sha256()
+    while block := os.read(file, _BLOCK):
+        whole.update(block)
+    return whole.hexdigest()
 
 
 def _read(handle: int) -> Seal:
