@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cotenant import opening, plain_yaml
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import Job
 from cotenant.planning.jobs import CLASSES, JobClass
@@ -48,14 +49,16 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
     Raises:
         StudyError: It can't be read, or a job is wrong: which, and what was expected.
     """
-    import yaml
-
     try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} can't be read: {error}", hint=f"write a YAML list of jobs, {_HINT}") from None
-    except yaml.YAMLError as error:
-        raise StudyError(f"{path} is no YAML: {' '.join(str(error).split())}", hint=_HINT) from None
+        content: Any = plain_yaml.load(opening.read_text(path))
+    except OSError as error:
+        raise StudyError(
+            f"{path} can't be read: {opening.why(error)}", hint=f"write a YAML list of jobs, {_HINT}"
+        ) from None
+    except UnicodeDecodeError:
+        raise StudyError(f"{path} is not a text file", hint=_HINT) from None
+    except plain_yaml.NotYaml as problem:
+        raise StudyError(f"{path}, line {problem.line}: {problem}", hint=_HINT) from None
     entries = content.get("jobs") if isinstance(content, dict) else content
     if not isinstance(entries, list) or not entries:
         raise StudyError(f"{path} holds no list of jobs", hint=_HINT)

@@ -33,16 +33,17 @@ class Job:
     """
 
     __slots__ = (
-        "batch", "begun", "conforming", "deadline", "due", "late", "members", "order", "plan_s", "prefill_s",
-        "rest_s", "running", "scale", "stage", "stages", "steps", "tenant",
+        "batch", "begun", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
+        "prefill_s", "rest_s", "scale", "stage", "stages", "steps", "tenant",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
         self.tenant = tenant
+        self.estimate = tenant.estimate  # its own: a new model of the tenant may be cut otherwise
         self.members = [request]
         self.batch = 1
         self.stage = 0
-        self.stages = len(tenant.estimate.chunks)
+        self.stages = len(self.estimate.chunks)
         self.steps = request.steps
         self.scale = request.scale
         self.due = request.due
@@ -51,12 +52,11 @@ class Job:
         self.order = order
         self.begun = False
         self.late = False
-        self.running: int | None = None
         self.rest_s = self.plan_s = self.prefill_s = 0.0
 
     def reckon(self) -> None:
         """Bring the time still needed up to date with the estimates."""
-        estimate = self.tenant.estimate
+        estimate = self.estimate
         speed = estimate.speed.factor
         factor = self.scale * speed
         if self.batch > 1:

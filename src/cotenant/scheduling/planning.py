@@ -67,10 +67,10 @@ def fill_slack(
     limits = [limit(job) for job in jobs]
     for job in others:
         place = bisect_right(jobs, job.due, key=_DUE)
-        own = limit(job)
+        own = job.due
         if begin + job.rest_s > own and gang < 2:
             continue
-        if gang > 1 and job.tenant.decodes:
+        if gang > 1 and job.steps:
             more = [*jobs[:place], job, *jobs[place:]]
             their_limits = [*limits[:place], own, *limits[place:]]
             their_costs = demands(more, gang)

@@ -9,12 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.errors import DatabaseError
 from cotenant.store.database.schema import VERSION
 from cotenant.store.manifest import sync
 
 NAME = "index.json"
 LOCK = "lock"
+LARGEST = 256 << 20
+"""Bytes of an index: some hundred for each source."""
 HINT = "name the database's folder with --db, or begin one: cotenant db add RUN --db DIR"
 
 
@@ -58,13 +61,14 @@ def read(home: Path) -> dict[str, Source]:
     """
     path = home / NAME
     try:
-        text = path.read_text("utf-8")
+        text = opening.read_text(path, most=LARGEST, follow=False)
     except FileNotFoundError:
         if home.is_dir() and any(not entry.name.startswith((LOCK, "partial", ".")) for entry in home.iterdir()):
             raise DatabaseError(f"{home} is not a database: it has no {NAME}.", hint=HINT) from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabaseError(f"{path} can't be read: {error}.", hint="check who owns the folder") from None
+        reason = opening.why(error) if isinstance(error, OSError) else "it is not text"
+        raise DatabaseError(f"{path} can't be read: {reason}.", hint="check who owns the folder") from None
     try:
         found = json.loads(text)
         version = int(found["version"])
@@ -98,7 +102,7 @@ def locked(home: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the database: alone to change it, together with other readers to ask it. Waits for its turn."""
     flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
     try:
-        handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except FileNotFoundError:
         yield  # nothing was ever added: there is nothing to protect
         return
