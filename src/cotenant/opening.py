@@ -86,6 +86,15 @@ def why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
+def system_words(error: BaseException) -> str:
+    """Why the system refused something to a library, which wraps the system's own words into its message."""
+    if isinstance(error, OSError):
+        return why(error)
+    message = str(error)
+    known = (os.strerror(code) for code in sorted(errno.errorcode))
+    return next((words.lower() for words in known if words in message), message.splitlines()[0].rstrip("."))
+
+
 def _size(count: int) -> str:
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:

@@ -15,6 +15,7 @@ from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
 from cotenant.cli.notices import spoken
+from cotenant.cli.surroundings import refusal
 
 VERBS = (
     "doctor",
@@ -97,6 +98,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
     """Run one command line and return its exit code."""
+    if refused := refusal():
+        tell(refused)
+        return refused.code
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest

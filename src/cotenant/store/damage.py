@@ -7,6 +7,7 @@ from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.store import parquet
 from cotenant.store.folder import resume_command
+from cotenant.tenancy.records import TABLES
 
 _MAGIC = b"PAR1"
 _SHORTEST = 12  # magic, length of the footer, magic
@@ -35,8 +36,12 @@ def find(files: Iterable[Path]) -> RunFolderError | None:
     for file in files:
         try:
             con.execute("SELECT bit_xor(hash(t)) FROM read_parquet(?) AS t", [[literal(file)]]).fetchall()
+            described = con.execute("DESCRIBE FROM read_parquet(?)", [[literal(file)]]).fetchall()
         except duckdb.Error as error:
             return damaged(file, str(error).splitlines()[0])
+        held, wanted = {name for name, *_ in described}, {column.name for column in TABLES[file.stem]}
+        if not held <= wanted:
+            return damaged(file, f"its columns are not those of {file.stem}")
     return None
 
 

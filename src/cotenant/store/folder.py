@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
+from cotenant.opening import system_words
 from cotenant.store import manifest as manifests
 from cotenant.store import naming, parquet, seals
 from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
@@ -202,17 +203,8 @@ def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
     try:
         yield
     except (OSError, duckdb.IOException) as error:
-        reason = _reason(error)
+        reason = system_words(error)
         raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL)) from None
 
 
 _FULL = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
-
-
-def _reason(error: Exception) -> str:
-    """The system's own words; DuckDB wraps them into its message."""
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    message = str(error)
-    known = (os.strerror(code) for code in errno.errorcode)
-    return next((words.lower() for words in known if words in message), message.splitlines()[0])

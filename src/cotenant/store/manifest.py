@@ -14,6 +14,19 @@ from cotenant.tenancy.records import SCHEMA_VERSION
 NAME = "manifest.json"
 CHECKSUM = "sha256"
 """The key of the manifest's own checksum, which is over all the others."""
+KINDS: Mapping[str, type[Any]] = {
+    "capacity_rps": dict,
+    "device_description": dict,
+    "instrument": dict,
+    "left_out": list,
+    "modes": list,
+    "sensors": list,
+    "sessions": list,
+    "simulation": dict,
+    "trials": int,
+}
+"""What entries have to be, where there are any, for readers to rely on it."""
+_WORDS: Mapping[type[Any], str] = {dict: "a mapping", list: "a list", int: "a number"}
 UNFINISHED = "manifest.json.new"
 
 
@@ -63,8 +76,11 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
         )
     if not isinstance(manifest.get("run"), str) or not manifest["run"]:
         raise _corrupt(path, "the run's identity is missing")
+    for key, kind in KINDS.items():
+        if not isinstance(manifest.get(key, kind()), kind):
+            raise _corrupt(path, f"{key!r} is not {_WORDS[kind]}")
     expected = manifest.pop(CHECKSUM, None)
-    if expected is not None and expected != _checksum(manifest):
+    if expected is not None and expected != checksum(manifest):
         raise _corrupt(path, "its content has changed since it was written")
     return dict(manifest)
 
@@ -72,7 +88,7 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
 def write(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Replace the manifest in one step: whoever reads sees the old one or the new one. Raises OSError."""
     plain = json.loads(json.dumps(manifest, allow_nan=False))  # as a reader will see it: keys are text
-    text = json.dumps({**plain, CHECKSUM: _checksum(plain)}, indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps({**plain, CHECKSUM: checksum(plain)}, indent=1, ensure_ascii=False) + "\n"
     unfinished = folder / UNFINISHED
     try:
         with unfinished.open("w", encoding="utf-8") as file:
@@ -95,7 +111,8 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _checksum(manifest: Mapping[str, Any]) -> str:
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of plain data, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

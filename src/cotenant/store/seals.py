@@ -49,7 +49,7 @@ def write(folder: Path, *, run: str, name: str, rows: Rows) -> Path:
         "folder": name,
         "rows": {str(trial): dict(tables) for trial, tables in rows.items()},
         "files": {
-            file.name: {"bytes": file.stat().st_size, "sha256": _hashed(file)}
+            file.name: {"bytes": file.stat().st_size, "sha256": digest_of(file)}
             for file in sorted(folder.iterdir())
             if file.name != NAME
         },
@@ -89,33 +89,44 @@ def check(folder: Path, run: str, *, required: bool) -> Seal | None:
 
 def _compare(name: str, handle: int, size: int, digest: str) -> None:
     try:
-        file = opening.descriptor(name, most=opening.TABLE_BYTES, follow=False, folder=handle)
+        found_size, same = _same(
+            opening.descriptor(name, most=opening.TABLE_BYTES, follow=False, folder=handle), digest
+        )
     except OSError as error:
         raise Broken(name, opening.why(error)) from None
+    if found_size != size:
+        raise Broken(name, f"it has {found_size} bytes instead of {size}")
+    if not same:
+        raise Broken(name, "its content has changed since it was written")
+
+
+def matches(file: Path, digest: str) -> bool:
+    """Whether the content of a single file has this SHA-256. Raises OSError."""
+    return _same(opening.descriptor(file, most=opening.TABLE_BYTES, follow=False), digest)[1]
+
+
+def digest_of(file: Path) -> str:
+    """The SHA-256 of a file's content. Raises OSError."""
+    opened = opening.descriptor(file, most=opening.TABLE_BYTES, follow=False)
     try:
-        found = os.fstat(file)
-        if found.st_size != size:
-            raise Broken(name, f"it has {found.st_size} bytes instead of {size}")
-        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        if _known.get(identity) == digest:
-            return
-        if _digest(file) != digest:
-            raise Broken(name, "its content has changed since it was written")
-        _known[identity] = digest
-    except OSError as error:
-        raise Broken(name, opening.why(error)) from None
+        return _digest(opened)
     finally:
-        os.close(file)
+        os.close(opened)
 
 
 _known: dict[tuple[int, ...], str] = {}
 """What this process has hashed and found whole: nothing else is remembered, so damage is looked at again."""
 
 
-def _hashed(path: Path) -> str:
-    file = opening.descriptor(path, most=opening.TABLE_BYTES, follow=False)
+def _same(file: int, digest: str) -> tuple[int, bool]:
+    """The size of an open file, which this closes, and whether its content has this hash."""
     try:
-        return _digest(file)
+        found = os.fstat(file)
+        identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        same = _known.get(identity) == digest or _digest(file) == digest
+        if same:
+            _known[identity] = digest
+        return found.st_size, same
     finally:
         os.close(file)
 
