@@ -12,7 +12,7 @@ def estimate(chunks=2, cold=1.5):
     return CostEstimate(costs, speed), speed
 
 
-def see(costs, index, took, times, spaced=False, batch=1):
+def see(costs, index, took, times, *, spaced=False, batch=1):
     for _ in range(times):
         costs.see(index, 0, batch, 1.0, took, spaced=spaced)
 

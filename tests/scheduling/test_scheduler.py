@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from cotenant.errors import SchedulingError
@@ -75,7 +77,7 @@ def test_requests_beyond_the_share_come_back_one_after_the_other_at_the_guarante
         worker.arrive(0.0, number, "a")
     after = [end.retry_after_s for end in worker.answers.values() if end.why is Why.OVER_SHARE]
     assert len(after) >= 3
-    gaps = [later - earlier for earlier, later in zip(after, after[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(after)]
     assert gaps == pytest.approx([0.010 / 0.5] * len(gaps))
 
 

@@ -62,7 +62,7 @@ def test_the_bound_of_a_small_case_is_the_one_by_hand():
 
 def test_a_device_that_changes_its_speed_is_followed():
     tenants = [(Contract("a", 0.05), encoder(chunks=4, each_s=0.0025))]
-    device = SimulatedDevice(dict([("a", tenants[0][1])]), noise=0.05, modes=SpeedModes((2.0,)), seed=1)
+    device = SimulatedDevice({"a": tenants[0][1]}, noise=0.05, modes=SpeedModes((2.0,)), seed=1)
     scheduler = Scheduler(tenants)
     result = simulate(poisson({"a": 40.0}, 5.0, seed=1), scheduler, device)
     assert scheduler.speed == pytest.approx(2.0, rel=0.15)
