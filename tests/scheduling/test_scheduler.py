@@ -81,6 +81,22 @@ def test_requests_beyond_the_share_come_back_one_after_the_other_at_the_guarante
     assert gaps == pytest.approx([0.010 / 0.5] * len(gaps))
 
 
+def test_a_refused_request_that_comes_back_when_it_should_is_served_in_time():
+    contract = Contract("a", 0.05, share=0.5)
+    worker = Worker(scheduler((contract, encoder()), ("b", 0.06, encoder()), burst=0.4, backlog=0.0))
+    for number in range(8):
+        worker.arrive(0.0, number, "a")
+        worker.arrive(0.0, f"b{number}", "b")
+    again = sorted((end.retry_after_s, number) for number, end in worker.answers.items() if end.tenant == "a")
+    assert again
+    for after, number in again:
+        while worker.running and worker.ends_at <= after:
+            worker.end_chunk()
+        worker.arrive(after, f"again {number}", "a")
+    worker.run_until_idle()
+    assert all(worker.answers[f"again {number}"].met for _, number in again)
+
+
 def test_a_flood_beyond_its_share_gives_way_to_a_tenant_that_keeps_to_it():
     worker = Worker(scheduler(("flood", 0.1, encoder()), ("light", 0.04, encoder()), burst=0.2))
     for number in range(30):
@@ -136,6 +152,17 @@ def test_decoders_step_as_a_gang_and_a_newcomer_does_its_prefill_first():
     assert ((2,), False) in kinds
     assert ((1, 2), True) in kinds
     assert all(worker.answers[number].met for number in (1, 2))
+
+
+def test_a_decoder_may_have_time_for_each_of_its_steps():
+    contract = Contract("a", 0.015, per_step_s=0.003)
+    worker = Worker(scheduler((contract, decoder(steps=10))))
+    worker.arrive(0.0, "short", "a", steps=1)
+    worker.run_until_idle()
+    worker.arrive(1.0, "long", "a", steps=100)
+    worker.run_until_idle()
+    assert worker.answers["long"].latency_s == pytest.approx(0.21)
+    assert all(worker.answers[name].met for name in ("short", "long"))
 
 
 def test_a_decoder_that_ends_early_is_done_and_leaves_its_gang():
