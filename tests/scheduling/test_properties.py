@@ -15,6 +15,11 @@ from cotenant.scheduling import (
     Scheduler,
     Settings,
     Shed,
+    TenantAdded,
+    TenantPaused,
+    TenantRemoved,
+    TenantResumed,
+    Tick,
 )
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, poisson, simulate
 
@@ -34,6 +39,13 @@ POLICIES = {
     "deadlines": lambda: (Settings(), EarliestDeadline(chunks=True)),
     "whole": lambda: (Settings(), EarliestDeadline(chunks=False)),
     "first come": lambda: (Settings(), FirstCome()),
+}
+
+CHANGES = {
+    "pause": TenantPaused,
+    "drain": lambda now, name: TenantPaused(now, name, drain=True),
+    "resume": TenantResumed,
+    "remove": TenantRemoved,
 }
 
 arrivals = st.lists(
@@ -108,6 +120,45 @@ def test_no_flood_starves_a_tenant_that_keeps_to_its_share(flooding, keeping, fl
     result = simulate(sent, make("shares"), SimulatedDevice(COSTS, noise=0.05, seed=seed))
     kept = [outcome for outcome in result.outcomes if outcome.tenant == keeping]
     assert sum(not outcome.met for outcome in kept) <= 2 + 0.1 * len(kept)
+
+
+OPERATIONS = ("arrive", "end", "end early", "cancel", "lose", "pause", "drain", "resume", "remove", "add", "tick")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 10**6)), max_size=80),
+    st.sampled_from(["shares", "equal", "deadlines", "first come", "no queue"]),
+)
+def test_whatever_happens_to_tenants_and_workers_every_request_is_answered_once(operations, policy):
+    scheduler = make(policy)
+    worker = Worker(scheduler)
+    names, now, sent = sorted(COSTS), 0.0, 0
+    for kind, number in operations:
+        now = max(now + (number % 7) * 1e-3, worker.began)
+        name = names[number % len(names)]
+        known = name in {standing.tenant for standing in scheduler.standings(now)}
+        if kind == "arrive":
+            worker.arrive(now, sent, name, steps=1 + number % 20)
+            sent += 1
+        elif kind == "cancel" and sent:
+            worker.send(Cancelled(now, number % sent))
+        elif kind == "lose" and worker.running:
+            worker.lose_chunk(now)
+        elif kind.startswith("end") and worker.running:
+            early = worker.running.requests[:1] if kind == "end early" and worker.running.steps else ()
+            now = max(now, worker.began + 0.5 * worker.running.predicted_s)
+            worker.end_chunk(took=0.5, finished=early)
+        elif kind == "add":
+            worker.send(TenantAdded(now, Contract(name, OBJECTIVES[name]), COSTS[name]))
+        elif kind == "tick":
+            worker.send(Tick(now))
+        elif known and kind in CHANGES:
+            worker.send(CHANGES[kind](now, name))
+    worker.run_until_idle()
+    assert scheduler.unanswered == 0
+    assert sorted(worker.answers) == list(range(sent))
+    assert all(abs(standing.backlog_s) < 1e-9 for standing in scheduler.standings(now))
 
 
 def test_a_flood_keeps_the_queue_bounded():
