@@ -32,7 +32,7 @@ def test_one_outlier_moves_the_speed_little():
     assert speed.factor < 1.2
 
 
-def test_a_chunk_that_is_dearer_than_stated_is_told_apart_from_a_slow_device():
+def test_a_chunk_that_is_dearer_than_stated_is_distinguished_from_a_slow_device():
     costs, _ = estimate()
     for _ in range(400):
         costs.see(0, 0, 1, 1.0, 0.010, spaced=False)
