@@ -4,12 +4,15 @@ It ends with us, however we end: if we are killed, its next line finds nobody at
 """
 
 import contextlib
+import logging
 import os
 import subprocess
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 _ENOUGH_BYTES = 1 << 16
 _UNREAD_LIMIT_BYTES = 1 << 20
@@ -63,6 +66,7 @@ class ChildLines:
         lines = [line.decode("utf-8", errors="replace").rstrip("\r") for line in whole]
         self.tail = [*self.tail, *lines][-_TAIL_LINES:]
         if ended and not lines:
+            log.info("%s has ended; its last lines: %s", self._name, self.tail[-3:])
             raise OSError(f"{self._name} has ended")
         return lines
 

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import stat
 import tempfile
@@ -10,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cotenant.errors import DeviceBusy
+
+log = logging.getLogger(__name__)
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -21,6 +24,7 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
     with contextlib.ExitStack() as held:
         folder = held.enter_context(_opened_directory(directory))
         for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
+            log.debug("locking %s", key)
             held.enter_context(_one(directory / f"{_slug(key)}.lock", folder, key, run))
         yield
 

@@ -5,6 +5,7 @@ the guard was killed, `cotenant doctor --restore` finds the note. Normal leaving
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -116,6 +119,7 @@ def read(path: Path) -> Leftover | None:
             return None  # what another user wrote is no order to us
         data = json.loads(path.read_text(encoding="utf-8"))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("the note %s can't be used: %s", path, error)
         return None
     return Leftover(path, kind, pid, started, facts) if kind in _undoers() else None
