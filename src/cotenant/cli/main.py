@@ -14,6 +14,8 @@ import click
 from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
+from cotenant.cli.notices import spoken
+from cotenant.cli.surroundings import refusal
 
 VERBS = (
     "doctor",
@@ -34,6 +36,7 @@ VERBS = (
     "selftest",
     "sql",
     "export",
+    "verify",
     "schema",
 )
 """In the order in which a newcomer meets them; each is a module here with a command of the same name."""
@@ -101,11 +104,15 @@ def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
     """Run one command line and return its exit code."""
+    if refused := refusal():
+        tell(refused)
+        return refused.code
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
-    with interruption.heard():
-        return _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
+        code = _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    return Exit.NOT_READY if notices.damage and code == Exit.OK else code
 
 
 def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
