@@ -103,7 +103,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
 
 
 def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
-    """Those that a driver or torch shows; none is no error."""
+    """Those that a driver or torch shows; there may be none."""
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators
     from cotenant.devices.nvidia.device import open_cuda

@@ -1,6 +1,6 @@
 """A program that prints line after line, listened to without waiting.
 
-It ends with us, however we end: if we are killed, its next line finds nobody at the other end of the pipe.
+It ends with us, however we end: if we are killed, its next write fails with a broken pipe.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 _ENOUGH_BYTES = 1 << 16
 _UNREAD_LIMIT_BYTES = 1 << 20
-"""More than this without a line break is no text of the tools that we ask."""
+"""More than this without a line break isn't a tool's output; the rest is dropped."""
 _TAIL_LINES = 20
 
 

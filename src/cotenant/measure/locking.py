@@ -33,7 +33,7 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
 def _opened_directory(directory: Path) -> Iterator[int]:
     try:
         directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        # A link that somebody else left here could lead anywhere: it is not followed.
+        # A link could lead anywhere: it is not followed.
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise _unusable(f"the folder of locks {directory} can't be used", error) from error
@@ -101,7 +101,7 @@ def _holder(fd: int) -> str:
 def _unusable(what: str, error: OSError) -> DeviceBusy:
     return DeviceBusy(
         f"{what}: {(error.strerror or str(error)).lower()}",
-        hint="remove it if it belongs to somebody who is gone, or set TMPDIR to a folder of your own",
+        hint="remove it if its owner is gone, or set TMPDIR to a folder of your own",
     )
 
 

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 PACKAGES = ("cotenant", "torch", "transformers", "numpy", "scipy", "duckdb", "pydantic", "psutil")
 ENVIRONMENT = ("OMP_", "MKL_", "KMP_", "GOMP_", "CUDA_", "NVIDIA_", "TORCH_", "PYTORCH_", "MALLOC_", "LD_PRELOAD")
-"""Variables that change how fast something runs; others are nobody's business."""
+"""Variables that change how fast something runs; others stay private."""
 
 
 def now_utc() -> str:

@@ -41,7 +41,7 @@ class Note:
 
 
 def write(uuid: str, before: SettingsNote) -> None:
-    """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
+    """Write the note atomically, before anything is changed. Where it can't be written, the run goes on without."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The largest batch that really runs: a bracket around the prediction, then bisection. Each attempt is told apart."""
+"""The largest batch that really runs: a bracket around the prediction, then bisection, in a fresh process each time."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""An MPS control daemon of our own, in a private directory: nobody else's processes are on it, and ours on no other."""
+"""An MPS control daemon of our own, in a private directory: only our processes use it, and they use no other."""
 
 import logging
 import os
@@ -114,7 +114,7 @@ class Daemon:
 
 
 def _is_daemon(pid: int) -> bool:
-    """Whether that process is a control daemon: a number alone may have been given to somebody else meanwhile."""
+    """Whether that process is a control daemon: the number may belong to another process by now."""
     try:
         return CONTROL.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -113,10 +113,10 @@ def _write(left: Leftover) -> None:
 
 
 def read(path: Path) -> Leftover | None:
-    """A note of this user's; None: there is none, or it is no note."""
+    """A note of this user's; None: there is none, or it can't be used."""
     try:
         if path.stat().st_uid != os.geteuid():
-            return None  # what another user wrote is no order to us
+            return None  # another user's notes are not acted upon
         data = json.loads(path.read_text(encoding="utf-8"))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
