@@ -42,7 +42,7 @@ class Circumstances:
     not_ready: tuple[str, ...] = ()
     """One sentence for each device that was not as cool as asked."""
     foreign_jobs: tuple[str, ...] = ()
-    """One sentence for each process of others on the device."""
+    """One sentence for each device on which somebody else ran."""
 
 
 def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:

@@ -33,7 +33,7 @@ class PowerSensor:
     window_s: float
     """It is the mean over this time before it."""
     known: bool = True
-    """False: an architecture without published data; assumed to be like the newest that has them."""
+    """False: an architecture that nobody has published; taken to be like the newest that is."""
     measured_update_s: float | None = None
     """The update period as seen here."""
 

@@ -22,13 +22,13 @@ def from_run(path: Path, *, top: int) -> tuple[tuple[KernelProfile, ...], Mappin
     """The profile of each trial of a profile pass, and what its manifest says of it.
 
     Raises:
-        RunFolderError: It isn't a run, or has no profile.
+        RunFolderError: It is no run, or one without a profile.
     """
     folder = RunFolder.open(path)
     marked = folder.manifest.get(MARK)
     if not isinstance(marked, Mapping):
         raise RunFolderError(
-            f"{path} is not a profile pass: its trials were timed, so nothing watched their kernels.",
+            f"{path} is no profile pass: its trials were timed, so nothing watched their kernels.",
             hint="profile its study: cotenant profile STUDY",
         )
     con = views.connect([path])
