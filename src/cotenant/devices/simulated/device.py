@@ -126,7 +126,7 @@ class SimulatedGpu(SingleDevice):
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `fusion`, `host_us` and `device_ms`."""
+        """Check `clock_mhz`, `power_w`, `boost`, `fusion`, `host_us` and `device_ms`; it does what it is told."""
         self.controls(settings)
         return _taken()
 
@@ -141,7 +141,7 @@ class SimulatedGpu(SingleDevice):
         settings = self.absolute(settings)
         fusion = settings.get("fusion", "eager")
         if fusion not in FUSIONS:
-            raise DeviceError(f"{fusion!r} is not a way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
+            raise DeviceError(f"{fusion!r} is no way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
         limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
         if not _boost(settings):
             if limits.clock_mhz is not None:
@@ -162,7 +162,7 @@ class SimulatedGpu(SingleDevice):
         return values
 
     def free_memory_bytes(self) -> int:
-        """All of its memory."""
+        """All of its memory: nobody else is on it."""
         return self.gpu.memory_bytes
 
     @property
