@@ -86,12 +86,18 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="cotenant %(version)s")
+@click.option("-v", "--verbose", count=True, help="Say on stderr what is done; twice: in detail (or set COTENANT_LOG).")
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error (or set COTENANT_DEBUG=1).")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
     """Should these workloads share an accelerator, how, and at what cost?"""
     if debug:
         os.environ["COTENANT_DEBUG"] = "1"  # tenant processes inherit it
+    level = ("", "info", "debug")[min(verbose, 2)] or os.environ.get("COTENANT_LOG", "")
+    if level:
+        from cotenant.cli.logs import log_to_stderr
+
+        log_to_stderr(level)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
