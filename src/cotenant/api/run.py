@@ -10,7 +10,7 @@ from cotenant.measure.events import Listener, silent
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
     from cotenant.devices.protocol import Device
     from cotenant.measure.plan import Plan
     from cotenant.store.folder import RunFolder
@@ -26,6 +26,16 @@ class RunResult:
     why: str
     """Why it stopped: precise enough, time budget used, all blocks done."""
     summary: "Summary"
+
+    @property
+    def mixes(self) -> "tuple[MixSummary, ...]":
+        """What sharing did to each mix."""
+        return self.summary.mixes
+
+    @property
+    def tenants(self) -> "tuple[TenantSummary, ...]":
+        """What it did to each tenant of each mix."""
+        return self.summary.tenants
 
 
 def run(

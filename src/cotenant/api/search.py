@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.errors import CotenantError, RunFolderError
 from cotenant.ranking.events import Began, Listener, silent
-from cotenant.ranking.outcome import Outcome
+from cotenant.ranking.outcome import SearchOutcome
 from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, Settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def search(
     out: Path = Path("searches"),
     resume: Path | None = None,
     listener: Listener = silent,
-) -> Outcome:
+) -> SearchOutcome:
     """Rank models on labelled data; the folder of the search then holds `result.json` and `report.html`.
 
     Args:
@@ -127,7 +127,7 @@ def _absolute(data: str) -> str:
     return f"{there.resolve()}{mark}{columns}" if there.exists() else data
 
 
-def _write(folder: "SearchFolder", outcome: Outcome, name: str) -> None:
+def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:
     import json
 
     from cotenant.analyse.plain import plain

@@ -39,11 +39,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
     if asked:
         raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
 
-    from cotenant.api.lists import workloads
+    from cotenant.api.lists import list_workloads
     from cotenant.reporting.terminal.lists import workload_list
 
     console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
-    found = workloads(words)
+    found = list_workloads(words)
     if as_json:
         show_json(found)
     elif found:
@@ -53,11 +53,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from cotenant.api.kernels import kernels
+    from cotenant.api.kernels import list_kernels
     from cotenant.reporting.terminal.kernels import kernel_page
 
     where = {key: asked.pop(key) for key in ("device", "fusion") if key in asked}
-    trace = kernels(name, **where, **asked)
+    trace = list_kernels(name, **where, **asked)
     if as_json:
         show_json(trace)
     else:
