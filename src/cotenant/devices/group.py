@@ -14,7 +14,7 @@ from cotenant.devices.protocol import (
     Arrangement,
     Device,
     Finding,
-    Ground,
+    Fixture,
     HostPlan,
     Probe,
     Roofline,
@@ -40,21 +40,21 @@ class MemberProbe:
         self.read = probe.read
 
 
-class GroupGround:
+class GroupFixture:
     """What the members' sharings need beside their tenants, as one: all of it stands, or none."""
 
-    def __init__(self, grounds: Sequence[Ground], users: Counter[int]) -> None:
-        self.name = ", ".join(dict.fromkeys(ground.name for ground in grounds))
-        self.alone = any(ground.alone for ground in grounds)
-        self._grounds = tuple(grounds)
+    def __init__(self, fixtures: Sequence[Fixture], users: Counter[int]) -> None:
+        self.name = ", ".join(dict.fromkeys(fixture.name for fixture in fixtures))
+        self.alone = any(fixture.alone for fixture in fixtures)
+        self._fixtures = tuple(fixtures)
         self._users = users
         self._standing = ExitStack()
 
     def __enter__(self) -> Self:
         """Set all of them up."""
         with ExitStack() as entering:
-            for ground in self._grounds:
-                entering.enter_context(self._held(ground))
+            for fixture in self._fixtures:
+                entering.enter_context(self._held(fixture))
             self._standing = entering.pop_all()
         return self
 
@@ -63,21 +63,21 @@ class GroupGround:
         self._standing.close()
 
     @contextmanager
-    def _held(self, ground: Ground) -> Iterator[None]:
-        """A member's ground serves every set of members that it is part of: the last one puts it back."""
-        if not self._users[id(ground)]:
-            ground.__enter__()
-        self._users[id(ground)] += 1
+    def _held(self, fixture: Fixture) -> Iterator[None]:
+        """A member's fixture serves every set of members that it is part of: the last one puts it back."""
+        if not self._users[id(fixture)]:
+            fixture.__enter__()
+        self._users[id(fixture)] += 1
         try:
             yield
         finally:
-            self._users[id(ground)] -= 1
-            if not self._users[id(ground)]:
-                ground.__exit__(None, None, None)
+            self._users[id(fixture)] -= 1
+            if not self._users[id(fixture)]:
+                fixture.__exit__(None, None, None)
 
     def stands(self) -> bool:
         """Whether all of them are still there."""
-        return all(ground.stands() for ground in self._grounds)
+        return all(fixture.stands() for fixture in self._fixtures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class GroupArrangement:
     """A mix laid out over members."""
 
     parts: tuple[_Part, ...]
-    ground: Ground | None = None
+    fixture: Fixture | None = None
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
@@ -122,7 +122,7 @@ class DeviceGroup:
         self._open = open_member
         self._opened: dict[str, Device] = {}
         self._identities: dict[str, str] = {}
-        self._grounds: dict[tuple[int, ...], GroupGround] = {}
+        self._fixtures: dict[tuple[int, ...], GroupFixture] = {}
         self._users: Counter[int] = Counter()
 
     @property
@@ -156,7 +156,7 @@ class DeviceGroup:
     def only(self, names: Sequence[str]) -> "DeviceGroup":
         """The group as a trial sees it that uses some of its members."""
         part = DeviceGroup(self.name, [name for name in self.names if name in names] or self.names[:1], self._open)
-        for shared in ("_opened", "_identities", "_grounds", "_users"):
+        for shared in ("_opened", "_identities", "_fixtures", "_users"):
             setattr(part, shared, getattr(self, shared))
         return part
 
@@ -212,14 +212,16 @@ class DeviceGroup:
             alone = sharing.mode == APART or len(mine) == 1
             arrangement = self.member(name).arrange(Sharing(mode=ALONE) if alone else sharing, mine)
             parts.append(_Part(name, tuple(indices), tuple(tenant.name for tenant in mine), arrangement))
-        return GroupArrangement(tuple(parts), self._ground([part.arrangement for part in parts]))
+        return GroupArrangement(tuple(parts), self._fixture([part.arrangement for part in parts]))
 
-    def _ground(self, arrangements: Sequence[Arrangement]) -> Ground | None:
-        """Mixes whose members stand on the same grounds get the same object."""
-        grounds = [one.ground for one in arrangements if one.ground is not None]
-        if not grounds:
+    def _fixture(self, arrangements: Sequence[Arrangement]) -> Fixture | None:
+        """Mixes whose members stand on the same fixtures get the same object."""
+        fixtures = [one.fixture for one in arrangements if one.fixture is not None]
+        if not fixtures:
             return None
-        return self._grounds.setdefault(tuple(id(ground) for ground in grounds), GroupGround(grounds, self._users))
+        return self._fixtures.setdefault(
+            tuple(id(fixture) for fixture in fixtures), GroupFixture(fixtures, self._users)
+        )
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
         """The member's seat; no other member is opened for it."""

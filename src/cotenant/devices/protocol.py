@@ -76,16 +76,16 @@ class SeatReport:
     observed: Mapping[str, Any]
 
 
-class Ground(Protocol):
+class Fixture(Protocol):
     """What a sharing needs beside its tenants: a daemon, a partition, a mode of the device.
 
     It stands before the first tenant process starts on it, and until the last one has ended. Arrangements that can
-    stand on the same ground get the same object.
+    stand on the same fixture get the same object.
     """
 
     name: str
     alone: bool
-    """It can't stand while processes of other grounds, or of none, are on the device: they are ended first."""
+    """It can't stand while processes of other fixtures, or of none, are on the device: they are ended first."""
 
     def __enter__(self) -> Self:
         """Set it up. Raises SharingUnavailable."""
@@ -103,12 +103,12 @@ class Ground(Protocol):
 class Arrangement(Protocol):
     """A mix laid out on a device under one sharing."""
 
-    ground: Ground | None
+    fixture: Fixture | None
     """None: nothing has to stand beside the tenants."""
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
-        """The processes to start; known at the latest when the ground stands."""
+        """The processes to start; known at the latest when the fixture stands."""
         ...
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from cotenant import workloads
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 
-class Known:
-    """Remembers the properties of the workloads of a run."""
+class PropertyCache:
+    """Caches the properties of the workloads of a run."""
 
     def __init__(self) -> None:
         self._properties: dict[str, Properties] = {}

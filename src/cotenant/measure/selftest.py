@@ -17,7 +17,7 @@ from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.measure.live import LiveBench
 from cotenant.measure.locking import device_lock
-from cotenant.measure.properties import Known
+from cotenant.measure.properties import PropertyCache
 from cotenant.measure.tenants.own_use import OWN_CPU, RUNNER_CPU
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
@@ -70,7 +70,7 @@ def try_out(device: Device) -> SelfTest:
         DeviceBusy: It is being measured.
     """
     begin = time.monotonic()
-    known = Known()
+    known = PropertyCache()
     with device_lock(device.lock_keys(), run="selftest"):
         bench = LiveBench(
             device,

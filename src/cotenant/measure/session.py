@@ -15,7 +15,7 @@ from cotenant.measure.events import Listener, RunEnded, RunStarted
 from cotenant.measure.live import LiveBench
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import Plan
-from cotenant.measure.properties import Known
+from cotenant.measure.properties import PropertyCache
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
@@ -73,7 +73,7 @@ def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
 
         assert isinstance(device, SimulatedGpu)
         return SimulatedBench(device, run=folder.run)
-    known = Known()
+    known = PropertyCache()
     spec_on = getattr(device, "spec", lambda spec: spec)  # a GPU has its own default number format
     return LiveBench(
         device,

@@ -10,7 +10,7 @@ from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
-from cotenant.devices.nvidia.sharing import Grounds, Place, arrange, sharing_modes
+from cotenant.devices.nvidia.sharing import Fixtures, Place, arrange, sharing_modes
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
@@ -39,7 +39,7 @@ class CudaDevice:
         self.gpu = gpu
         self.instance = instance
         self._flush_l2 = False
-        self._grounds: Grounds = {}
+        self._fixtures: Fixtures = {}
         self._probes: Sequence[Probe] | None = None
         self._activity: Activity | None = None
 
@@ -110,7 +110,7 @@ class CudaDevice:
                 hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or make an instance: "
                 f"sudo nvidia-smi mig -i {self.gpu.index} -cgi PROFILE -C",
             )
-        return arrange(place, self._grounds, sharing, tenants)
+        return arrange(place, self._fixtures, sharing, tenants)
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""

@@ -3,13 +3,13 @@
 from cotenant.devices.protocol import Device
 from cotenant.measure.bench import Bench
 from cotenant.measure.live import LiveBench
-from cotenant.measure.properties import Known
+from cotenant.measure.properties import PropertyCache
 from cotenant.measure.session import PROCESS_BYTES, WARM_S
 
 
 def bench_for(device: Device, run: str) -> Bench:
     """Tenants on a real device."""
-    known = Known()
+    known = PropertyCache()
     return LiveBench(
         device,
         run=run,

@@ -1,10 +1,10 @@
-"""Ends every process that tenants have started, wherever it went: none may keep the device busy after its tenant.
+"""Ends every process that a tenant has started, so that none keeps the device busy after its tenant.
 
 A process that a workload starts may leave its process group and be adopted by init. It can't leave its environment,
 so each tenant process carries a mark there, which all that descends from it inherits.
 
-Run as a program, this file is the runner's last will: it sleeps until the runner is gone, also by SIGKILL, and then
-ends whatever carries the run's mark. Nothing but the standard library is imported, so that it costs next to nothing.
+Run as a program, this file waits until the runner is gone (SIGKILL included), then ends every process that carries the
+run's mark. It imports the standard library only, to stay small.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ ROUNDS = 20
 
 
 def end_marked(mark: str) -> None:
-    """Kill every process whose mark begins so."""
+    """Kill every process whose mark starts with this."""
     for _ in range(ROUNDS):
         found = _marked(mark)
         if not found:
@@ -45,8 +45,8 @@ def _marked(mark: str) -> list[int]:
     return found
 
 
-class LastWill:
-    """Sees to it that no tenant outlives the runner."""
+class Reaper:
+    """A helper process that ends tenants which outlive the runner."""
 
     def __init__(self) -> None:
         self.mark = os.urandom(8).hex()

@@ -3,10 +3,10 @@
 import pytest
 
 from cotenant.errors import SharingUnavailable
-from cotenant.measure.tenants.grounds import Grounds
+from cotenant.measure.tenants.fixtures import Fixtures
 
 
-class Ground:
+class Fixture:
     def __init__(self, name, told, *, alone=False, fails=False):
         self.name, self.alone, self._told, self._fails, self.up = name, alone, told, fails, False
 
@@ -31,49 +31,49 @@ def told():
 
 
 @pytest.fixture
-def grounds(told):
-    return Grounds(end_tenants=lambda: told.append("end tenants"))
+def fixtures(told):
+    return Fixtures(end_tenants=lambda: told.append("end tenants"))
 
 
-def test_it_is_set_up_once_and_put_back_after_its_tenants(grounds, told):
-    daemon = Ground("daemon", told)
+def test_it_is_set_up_once_and_put_back_after_its_tenants(fixtures, told):
+    daemon = Fixture("daemon", told)
     for _ in range(3):
-        grounds.stand(daemon)
-    grounds.stand(None)  # tenants without a need may run beside a daemon
+        fixtures.set_up(daemon)
+    fixtures.set_up(None)  # tenants without a need may run beside a daemon
     assert told == ["+daemon"]
-    grounds.close()
+    fixtures.close()
     assert told == ["+daemon", "end tenants", "-daemon"]
 
 
-def test_one_that_wants_the_device_for_itself_comes_after_all_others_have_gone(grounds, told):
-    daemon, partition = Ground("daemon", told), Ground("partition", told, alone=True)
-    grounds.stand(daemon)
-    grounds.stand(partition)
+def test_one_that_wants_the_device_for_itself_comes_after_all_others_have_gone(fixtures, told):
+    daemon, partition = Fixture("daemon", told), Fixture("partition", told, alone=True)
+    fixtures.set_up(daemon)
+    fixtures.set_up(partition)
     assert told == ["+daemon", "end tenants", "-daemon", "+partition"]
-    grounds.stand(partition)
+    fixtures.set_up(partition)
     assert told[-1] == "+partition"
 
 
 @pytest.mark.parametrize("next_one", ["nothing", "daemon"])
-def test_and_goes_before_anything_else_comes(grounds, told, next_one):
-    partition = Ground("partition", told, alone=True)
-    grounds.stand(partition)
-    grounds.stand(None if next_one == "nothing" else Ground("daemon", told))
+def test_and_goes_before_anything_else_comes(fixtures, told, next_one):
+    partition = Fixture("partition", told, alone=True)
+    fixtures.set_up(partition)
+    fixtures.set_up(None if next_one == "nothing" else Fixture("daemon", told))
     assert told[:2] == ["end tenants", "+partition"]  # tenants without a need were in its way
     assert told[2:4] == ["end tenants", "-partition"]
 
 
-def test_one_that_fell_is_set_up_again_with_fresh_tenants(grounds, told):
-    daemon = Ground("daemon", told)
-    grounds.stand(daemon)
+def test_one_that_fell_is_set_up_again_with_fresh_tenants(fixtures, told):
+    daemon = Fixture("daemon", told)
+    fixtures.set_up(daemon)
     daemon.up = False
-    grounds.stand(daemon)
+    fixtures.set_up(daemon)
     assert told == ["+daemon", "end tenants", "-daemon", "+daemon"]
 
 
-def test_one_that_can_not_be_had_leaves_the_others_to_be_put_back(grounds, told):
-    grounds.stand(Ground("daemon", told))
+def test_one_that_can_not_be_had_leaves_the_others_to_be_put_back(fixtures, told):
+    fixtures.set_up(Fixture("daemon", told))
     with pytest.raises(SharingUnavailable):
-        grounds.stand(Ground("partition", told, fails=True))
-    grounds.close()
+        fixtures.set_up(Fixture("partition", told, fails=True))
+    fixtures.close()
     assert told == ["+daemon", "end tenants", "-daemon"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from cotenant.devices.protocol import HostPlan
 from cotenant.measure.tenants.arena import shared_memory_fd
 from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, TrialOrder
-from cotenant.measure.tenants.offspring import VARIABLE, end_marked
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
+from cotenant.measure.tenants.reaper import VARIABLE, end_marked
 from cotenant.tenancy.nouns import Tenant
 
 LOG_KEPT_BYTES = 1 << 20

@@ -1,4 +1,4 @@
-"""One trial on one simulated GPU: its tenants made ready, played, and turned into what real tenants would leave."""
+"""One trial on one simulated GPU: set up, simulated, and turned into the records that real tenants leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class TrialSetup:
     """One trial, made ready."""
 
     seats: tuple[Seat, ...]
@@ -47,7 +47,7 @@ class Scene:
     seed: int
 
 
-def make_scene(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Scene:
+def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
     """Who sits where on this GPU, and when their requests come."""
     arrangement = device.arrange(trial.sharing, trial.tenants)
     controls, timing = device.controls(trial.settings), timing_of(trial)
@@ -58,18 +58,18 @@ def make_scene(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -
         if load.open:
             offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
         seats.append(Seat(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
-    return Scene(tuple(seats), arrangement, controls, timing, trial.seed)
+    return TrialSetup(tuple(seats), arrangement, controls, timing, trial.seed)
 
 
-def shortages(device: SimulatedGpu, scene: Scene) -> Mapping[str, str]:
+def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
     """Who runs out of memory: tenants come one after the other, and take what they need where they are."""
-    left = {seat.part.dram_domain: seat.part.memory_bytes for seat in scene.seats}
+    left = {seat.part.dram_domain: seat.part.memory_bytes for seat in setup.seats}
     fates = {}
-    for seat in scene.seats:
+    for seat in setup.seats:
         needed = device.memory_bytes(seat.request.spec)
         place = seat.part.dram_domain
         if needed > left[place]:
-            where = f"its {seat.part.label} instance" if scene.arrangement.mode == "mig" else device.name
+            where = f"its {seat.part.label} instance" if setup.arrangement.mode == "mig" else device.name
             fates[seat.tenant.name] = (
                 f"ran out of memory: it needs {needed / 2**30:.1f} GiB, and {left[place] / 2**30:.1f} of "
                 f"{seat.part.memory_bytes / 2**30:.1f} GiB of {where} were left"
@@ -79,30 +79,30 @@ def shortages(device: SimulatedGpu, scene: Scene) -> Mapping[str, str]:
     return fates
 
 
-def play(device: SimulatedGpu, scene: Scene, clock_mhz: float | None) -> Outcome:
-    """Simulate the scene at one clock; None: the one that costs assume."""
+def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
+    """Simulate it at one clock; None: the one that costs assume."""
     players = [
         Player(
-            device.trace(seat.request, seat.part, scene.controls, clock_mhz=clock_mhz),
+            device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz),
             outstanding=0 if seat.load.open else seat.load.outstanding,
             arrivals_ns=seat.offsets_ns,
             sm_domain=seat.part.sm_domain,
             dram_domain=seat.part.dram_domain,
             sm_part=seat.part.domain_sms / device.gpu.sms,
             dram_part=seat.part.dram_share,
-            shared_host=scene.arrangement.shared_host and len(scene.seats) > 1,
+            shared_host=setup.arrangement.shared_host and len(setup.seats) > 1,
             priority=seat.tenant.priority,
             first_output=seat.request.first_output,
         )
-        for seat in scene.seats
+        for seat in setup.seats
     ]
     return simulate(
         players,
-        window_end_ns=float(scene.timing.window_end_ns),
-        deadline_ns=float(scene.timing.deadline_ns),
-        slicing=scene.arrangement.slicing,
+        window_end_ns=float(setup.timing.window_end_ns),
+        deadline_ns=float(setup.timing.deadline_ns),
+        slicing=setup.arrangement.slicing,
         host_spread=HOST_SPREAD,
-        seed=scene.seed,
+        seed=setup.seed,
         period_ns=ACTIVITY_PERIOD_S * NS,
     )
 
@@ -114,9 +114,9 @@ def timing_of(trial: Trial) -> Timing:
     return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
 
 
-def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, scene: Scene) -> SeatOutcome:
+def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: TrialSetup) -> SeatOutcome:
     """What a tenant that served leaves."""
-    controls, timing = scene.controls, scene.timing
+    controls, timing = setup.controls, setup.timing
     columns = _columns(seat.request, requests)
     due = queued(columns, seat.load.outstanding) if seat.offsets_ns is None else seat.offsets_ns
     columns = with_unserved(columns, due, timing.window_end_ns)

@@ -27,7 +27,7 @@ from cotenant.workloads.slices import Cut
 
 
 @dataclass(slots=True)
-class Step:
+class SearchRequest:
     """One request on its way."""
 
     loader: Ahead | Inline
@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Scene:
+class SearchStages:
     """What the stages of all requests share."""
 
     make: Callable[[], nn.Module]
@@ -58,63 +58,63 @@ class Scene:
     rankable: bool
     """Real weights on real labels: only then is a score worth to be kept."""
     times: LoaderTimes = field(default_factory=LoaderTimes)
-    running: Step | None = None
+    running: SearchRequest | None = None
 
-    def load_model(self, _: Any) -> Step:
+    def load_model(self, _: Any) -> SearchRequest:
         """Put the model together and read its weights; the loader begins at the same time."""
         self.close()  # a request that failed may have left its loader running
         if self.options.start == "cold":
             forget(self.cold_files)
-        self.running = step = Step(self._loader(), self.make())
-        step.model.load_state_dict(read_state(self.weights), strict=True, assign=True)
-        return step
+        self.running = request = SearchRequest(self._loader(), self.make())
+        request.model.load_state_dict(read_state(self.weights), strict=True, assign=True)
+        return request
 
-    def model_to_device(self, step: Step) -> Step:
+    def model_to_device(self, request: SearchRequest) -> SearchRequest:
         """Copy the weights; on a CPU they are already there."""
-        step.model.to(self.device)
-        return self._settled(step)
+        request.model.to(self.device)
+        return self._settled(request)
 
-    def first_batch(self, step: Step) -> Step:
+    def first_batch(self, request: SearchRequest) -> SearchRequest:
         """All of the first batch: with whatever happens only once."""
-        return self.to_host(self.inference(self.data_to_device(self.load_data(step))))
+        return self.to_host(self.inference(self.data_to_device(self.load_data(request))))
 
-    def load_data(self, step: Step) -> Step:
+    def load_data(self, request: SearchRequest) -> SearchRequest:
         """Load a batch, or wait for the one that was loaded ahead."""
-        step.batch = step.loader.next()
-        return step
+        request.batch = request.loader.next()
+        return request
 
-    def data_to_device(self, step: Step) -> Step:
+    def data_to_device(self, request: SearchRequest) -> SearchRequest:
         """Copy a batch; on a CPU the copy is made too, as for every workload."""
         copies = not self.device.startswith("cuda")
-        step.batch = {
+        request.batch = {
             name: value.to(
                 self.device, self.dtype if value.is_floating_point() else None, non_blocking=self.pipelined, copy=copies
             )
-            for name, value in step.batch.items()
+            for name, value in request.batch.items()
         }
-        return self._settled(step)
+        return self._settled(request)
 
-    def inference(self, step: Step) -> Step:
+    def inference(self, request: SearchRequest) -> SearchRequest:
         """Features of a batch."""
         with torch.inference_mode():
-            step.out = step.model(**step.batch)
-        return self._settled(step)
+            request.out = request.model(**request.batch)
+        return self._settled(request)
 
-    def to_host(self, step: Step) -> Step:
+    def to_host(self, request: SearchRequest) -> SearchRequest:
         """Copy the features back."""
-        assert step.out is not None
-        step.features.append(step.out.float().to("cpu", copy=True))
-        step.out = None
-        return step
+        assert request.out is not None
+        request.features.append(request.out.float().to("cpu", copy=True))
+        request.out = None
+        return request
 
-    def score(self, step: Step) -> list[float]:
+    def score(self, request: SearchRequest) -> list[float]:
         """The scores, one for each head."""
-        step.loader.close()
+        request.loader.close()
         self.running = None
         overlap = self.times.overlap()
         if overlap is not None:
             self.facts["overlap"] = round(overlap, 4)
-        features = torch.cat(step.features).numpy()
+        features = torch.cat(request.features).numpy()
         sets = [features] if features.ndim == 2 else [np.ascontiguousarray(one) for one in features.swapaxes(0, 1)]
         scorer = find_scorer(self.options.scorer)
         together = getattr(scorer, "score_many", None)
@@ -139,14 +139,14 @@ class Scene:
             return Ahead(self.load, batches, self.options.workers, self.times)
         return Inline(self.load, batches)
 
-    def _settled(self, step: Step) -> Step:
+    def _settled(self, request: SearchRequest) -> SearchRequest:
         """Synchronised: nothing goes on after its stage has ended."""
         if not self.pipelined and self.device.startswith("cuda"):
             torch.cuda.synchronize(self.device)
-        return step
+        return request
 
 
-def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, device: str, dtype: str) -> Scene:
+def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, device: str, dtype: str) -> SearchStages:
     """Everything that one request after the other needs."""
     kind: torch.dtype = getattr(torch, dtype)
     shape = input_shape(entry, seq=spec.seq)
@@ -177,7 +177,7 @@ def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, dev
     else:
         assert data is not None
         load, source, more = _batches(data, spec, options, shape), data.name, _files_of(data)
-    return Scene(
+    return SearchStages(
         make=make,
         weights=file,
         load=load,
