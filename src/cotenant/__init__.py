@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History as History
     from cotenant.analyse.comparison.pair import Comparison as Comparison
+    from cotenant.analyse.device_use import DeviceUse as DeviceUse
     from cotenant.analyse.dvfs import Sweep as Sweep
     from cotenant.analyse.estimates.estimate import Estimate as Estimate
     from cotenant.analyse.estimates.missing import Missing as Missing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from cotenant.analyse.kernel_overlap import KernelProfile as KernelProfile
     from cotenant.analyse.sharing.cells import Cell as Cell
     from cotenant.analyse.sharing.metrics import Metric as Metric
+    from cotenant.analyse.sharing.result import Result as Result
     from cotenant.analyse.sharing.slo import Attainment as Attainment
     from cotenant.analyse.sharing.summary import MixSummary as MixSummary
     from cotenant.analyse.sharing.summary import Summary as Summary
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from cotenant.api.profile import profile as profile
     from cotenant.api.report import Written as Written
     from cotenant.api.report import report as report
-    from cotenant.api.run import RunResult as RunResult
     from cotenant.api.run import dry_run as dry_run
     from cotenant.api.run import run as run
     from cotenant.api.schema import schema as schema
@@ -115,7 +116,7 @@ _HOMES = {
     "api.plan": "compare_policies plan",
     "api.profile": "Profile profile",
     "api.report": "Written report",
-    "api.run": "RunResult dry_run run",
+    "api.run": "dry_run run",
     "api.schema": "schema",
     "api.search": "search",
     "api.selftest": "selftest",
@@ -124,6 +125,7 @@ _HOMES = {
     "api.view": "view",
     "analyse.comparison.history": "History",
     "analyse.comparison.pair": "Comparison",
+    "analyse.device_use": "DeviceUse",
     "analyse.dvfs": "Sweep",
     "analyse.estimates.estimate": "Estimate",
     "analyse.estimates.missing": "Missing Number",
@@ -132,6 +134,7 @@ _HOMES = {
     "analyse.kernel_overlap": "KernelProfile",
     "analyse.sharing.cells": "Cell",
     "analyse.sharing.metrics": "Metric",
+    "analyse.sharing.result": "Result",
     "analyse.sharing.slo": "Attainment",
     "analyse.sharing.summary": "MixSummary Summary TenantSummary",
     "analyse.variability.drift": "Drift",

@@ -6,7 +6,7 @@ from pathlib import Path
 import cotenant
 
 
-def worst_slowdown(result: cotenant.RunResult) -> float:
+def worst_slowdown(result: cotenant.Result) -> float:
     """The largest slowdown of any tenant, of those that could be estimated."""
     known = [
         slowdown.est

@@ -1,12 +1,22 @@
 """Small trials for the store's tests: every column that matters can be said, the rest is plausible."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cotenant.store import views
 from cotenant.tenancy.records import TrialRecords
 
 WINDOW_START_NS = 1_000_000_000
+
+
+def connect(paths: list[Path]) -> Any:
+    """A database of runs, locked as that of `cotenant sql` is."""
+    files = views.find_files(views.find_folders(paths).values())
+    con = views.open_views(files)
+    views.lock(con, files)
+    return con
 
 
 def trial(

@@ -11,7 +11,7 @@ EPILOG = """\b
 Examples:  cotenant explain RUN          what binds each tenant, what each mix fights over, what is worth it
            cotenant explain stp          definition, formula, unit and caveats of a metric
 
-The first explanation on a machine measures its peak rates, which takes a few seconds.
+It depends on the run's records alone: they explain the same on any machine.
 """
 
 

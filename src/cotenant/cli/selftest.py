@@ -3,7 +3,7 @@
 import click
 
 from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, plain, show, show_json
+from cotenant.cli.output import as_json, show, show_json
 
 
 @click.command(
@@ -15,6 +15,7 @@ from cotenant.cli.output import as_json, plain, show, show_json
 @as_json
 def command(*, device: str, as_json: bool) -> int:
     """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
+    from cotenant.analyse.plain import plain
     from cotenant.api.selftest import selftest
     from cotenant.reporting.terminal.selftest import selftest_tables
 

@@ -1,5 +1,6 @@
 """The scheduler of one device: events in, instructions out. It never looks at a clock, and the same events give the same
-instructions."""
+instructions.
+"""
 
 from bisect import insort
 from collections.abc import Callable, Iterable
@@ -11,8 +12,17 @@ from cotenant.scheduling.correction import DeviceSpeed
 from cotenant.scheduling.costs import TenantCosts
 from cotenant.scheduling.decisions import Decision, DecisionLog
 from cotenant.scheduling.events import (
-    Arrived, Cancelled, ChunkDone, ChunkLost, Event, RequestId, TenantAdded, TenantPaused, TenantRemoved,
-    TenantResumed, Tick,
+    Arrived,
+    Cancelled,
+    ChunkDone,
+    ChunkLost,
+    Event,
+    RequestId,
+    TenantAdded,
+    TenantPaused,
+    TenantRemoved,
+    TenantResumed,
+    Tick,
 )  # fmt: skip
 from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, Start, Why
 from cotenant.scheduling.job import Job, Request
@@ -111,9 +121,7 @@ class Scheduler:
         steps = (event.steps or tenant.estimate.costs.steps) if tenant.decodes else 0
         promised = now + tenant.objective_s
         deadline = promised if event.deadline is None else event.deadline
-        request = Request(
-            event.request, now, max(promised, deadline), deadline, event.scale, steps, event.priority
-        )
+        request = Request(event.request, now, max(promised, deadline), deadline, event.scale, steps, event.priority)
         request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
         if self.policy.sheds and tenant.contract.hard and now + cost_s > request.due:
             self._refuse(event, Why.TOO_LARGE, None, now)
@@ -320,9 +328,7 @@ class Scheduler:
             if job.tenant is tenant:
                 self._shed(job, request, why, now, retry_after_s=retry_after_s)
 
-    def _shed(
-        self, job: Job, request: Request, why: Why, now: float, *, retry_after_s: float | None = None
-    ) -> None:
+    def _shed(self, job: Job, request: Request, why: Why, now: float, *, retry_after_s: float | None = None) -> None:
         tenant = job.tenant
         if why in (Why.OVER_SHARE, Why.DEVICE_FULL):
             retry_after_s = self._retry_after(tenant, request, now)
@@ -399,7 +405,15 @@ class Scheduler:
         leader = choice.jobs[0]
         spare = leader.due - begin - leader.rest_s
         record = Decision(
-            now, "chunk", chunk.tenant, chunk.requests, choice.why, chunk.version, len(self._waiting), choice.planned, spare
+            now,
+            "chunk",
+            chunk.tenant,
+            chunk.requests,
+            choice.why,
+            chunk.version,
+            len(self._waiting),
+            choice.planned,
+            spare,
         )
         self.log.keep(record)
 

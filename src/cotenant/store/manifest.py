@@ -11,6 +11,8 @@ from cotenant.tenancy.records import SCHEMA_VERSION
 
 NAME = "manifest.json"
 UNFINISHED = "manifest.json.new"
+PROFILE_PASS = "profile_pass"  # noqa: S105 - not a password
+"""The entry of a run whose tenants were profiled, so that no times are taken from it."""
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Any number of runs as one database: a view for each table, with the run's identity in every row."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,32 +26,24 @@ def view_columns(table: str) -> tuple[Column, ...]:
     return (run, *(column for column in TABLES[table] if column.name != run.name))
 
 
-def connect(runs: Sequence[Path]) -> "duckdb.DuckDBPyConnection":
-    """A DuckDB with the views `trials, tenants, requests, stages, samples, kernels` over the runs.
-
-    It can read the runs' files and nothing else: no other files, no network, and its settings are locked.
-
-    Raises:
-        RunFolderError: A folder is no run or is damaged, or two folders hold the same run.
-    """
-    files = find_files(runs)
-    con = open_views(files)
-    lock(con, files)
-    return con
-
-
-def find_files(runs: Sequence[Path]) -> Files:
-    """Every Parquet file of the runs; each run once, however often its folder is named."""
-    found: dict[str, Mapping[str, Sequence[Path]]] = {}
-    homes: dict[str, Path] = {}
+def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
+    """The runs by identity; each run once, however often its folder is named."""
+    found: dict[str, RunFolder] = {}
     for path in dict.fromkeys(run.resolve() for run in runs):
         folder = RunFolder.open(path)
-        if folder.run in homes:
+        if folder.run in found:
             raise RunFolderError(
-                f"{homes[folder.run]} and {path} are the same run ({folder.run}).",
+                f"{found[folder.run].path} and {path} are the same run ({folder.run}).",
                 hint="Name one of them: counted twice, every interval would come out too narrow.",
             )
-        homes[folder.run] = path
+        found[folder.run] = folder
+    return found
+
+
+def find_files(folders: Iterable[RunFolder]) -> Files:
+    """Every Parquet file of the runs."""
+    found: dict[str, Mapping[str, Sequence[Path]]] = {}
+    for folder in folders:
         found[folder.run] = _files_of(folder)
         damage.check_ends(file for files in found[folder.run].values() for file in files)
     return found

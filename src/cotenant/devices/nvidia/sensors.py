@@ -4,10 +4,10 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cotenant.analyse.energy.power_sensor import Counter, PowerSensor
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
 from cotenant.devices.nvidia.ladder import Choice, choose
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
-from cotenant.devices.nvidia.power_sensor import Counter, PowerSensor
 from cotenant.devices.protocol import Probe, SensorInfo
 
 CLOCK_PERIOD_S = 0.1

@@ -48,7 +48,11 @@ def clairvoyant_bound(
     value = [-worth_s[window.tenant] / duration_s for window in windows]
     matrix, right = program.constraints(slots)
     solved = linprog(
-        value + [0.0] * (program.variables - len(windows)), A_ub=matrix, b_ub=right, bounds=program.bounds(), method="highs"
+        value + [0.0] * (program.variables - len(windows)),
+        A_ub=matrix,
+        b_ub=right,
+        bounds=program.bounds(),
+        method="highs",
     )
     if solved.x is None:
         raise SchedulingError(f"The clairvoyant bound couldn't be computed: {solved.message}.")
