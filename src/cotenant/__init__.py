@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from cotenant.api.view import view as view
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
-    from cotenant.devices.simulated.traces import KernelTrace as KernelTrace
     from cotenant.errors import CotenantError as CotenantError
     from cotenant.errors import DatabaseError as DatabaseError
     from cotenant.errors import DataError as DataError
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from cotenant.measure.selftest import SelfTest as SelfTest
     from cotenant.planning.assignment import Plan as Plan
     from cotenant.planning.comparison import PolicyComparison as PolicyComparison
+    from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
     from cotenant.store.database.add import Added as Added
     from cotenant.store.database.database import Sensor as Sensor
@@ -141,7 +141,7 @@ _HOMES = {
     "analyse.variability.summary": "Variability",
     "devices": "DeviceInfo",
     "devices.protocol": "Finding",
-    "devices.simulated.traces": "KernelTrace",
+    "prediction.kernels.traces": "KernelTrace",
     "errors": (
         "CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit QueryError RunFolderError "
         "SharingUnavailable StudyError TenantFailed WorkloadError"

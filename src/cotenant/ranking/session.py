@@ -21,7 +21,7 @@ from cotenant.ranking.planning import afterwards, left_over, plan, reserved
 from cotenant.ranking.preparation import path_for, prepare
 from cotenant.ranking.protocol import Features
 from cotenant.ranking.ranking import Scored, ranks, tied
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
 
@@ -29,7 +29,7 @@ RAW = "raw-input"
 TOLD_EVERY_S = 0.3
 
 
-def search(settings: Settings, folder: SearchFolder, listener: Listener) -> SearchOutcome:
+def search(settings: SearchSettings, folder: SearchFolder, listener: Listener) -> SearchOutcome:
     """Carry a search out in its folder; what is there already is not computed again."""
     with folder.held():
         session = _Session(settings, folder, listener)
@@ -39,7 +39,7 @@ def search(settings: Settings, folder: SearchFolder, listener: Listener) -> Sear
 
 
 class _Session:
-    def __init__(self, settings: Settings, folder: SearchFolder, listener: Listener) -> None:
+    def __init__(self, settings: SearchSettings, folder: SearchFolder, listener: Listener) -> None:
         self._settings, self._folder, self._listener = settings, folder, listener
         self._allowance = Allowance(settings.budget_s)
         self._before_s = float(folder.known.get("spent_s", 0.0))
