@@ -15,7 +15,7 @@ It depends on the run's records alone: they explain the same on any machine.
 """
 
 
-@click.command("explain", short_help="Explain a run, or a metric such as `stp`.", epilog=EPILOG)
+@click.command("explain", epilog=EPILOG)
 @click.argument("subject", metavar="RUN|METRIC")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @as_json

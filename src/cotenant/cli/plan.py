@@ -25,7 +25,7 @@ GPUs are those of the database (`cotenant db`). Times and energies are predictio
 """
 
 
-@click.command("plan", short_help="Place jobs on the GPUs that were measured.", epilog=EPILOG)
+@click.command("plan", epilog=EPILOG)
 @click.argument("jobs", required=False, type=click.Path(path_type=Path))
 @click.option("--objective", type=click.Choice(["time", "energy", "fairness"]), default="time", show_default=True,
               help="What counts.")  # fmt: skip

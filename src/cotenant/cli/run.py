@@ -22,7 +22,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 """
 
 
-@click.command("run", short_help="Carry out a study: a built-in one, or a YAML file.", epilog=EPILOG)
+@click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(

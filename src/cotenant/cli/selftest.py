@@ -8,7 +8,6 @@ from cotenant.cli.output import as_json, show, show_json
 
 @click.command(
     "selftest",
-    short_help="Try timing, sharing, sensors and controls of a device.",
     epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.",
 )
 @click.argument("device", metavar="DEVICE", default="cpu")

@@ -15,7 +15,7 @@ Examples:  cotenant show RUN
 """
 
 
-@click.command("show", short_help="Show the result of runs again.", epilog=EPILOG)
+@click.command("show", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--skip-bad", is_flag=True, help="Of a result file: leave out entries that can't be used.")
 @as_json

@@ -15,7 +15,7 @@ Kernels come from a dry run of the real model without its weights; their times a
 """
 
 
-@click.command("workloads", short_help="List the workloads, or those that fit a name.", epilog=EPILOG)
+@click.command("workloads", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
 @click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
