@@ -1,34 +1,23 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.errors import DeviceError, RunFolderError
+from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.model import Study
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.analyse.sharing.result import Result
     from cotenant.devices.protocol import Device
     from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to."""
-
-    folder: Path
-    why: str
-    """Why it stopped: precise enough, time budget used, all blocks done."""
-    summary: "Summary"
-
-
 def run(
-    study: str | Path | Study | None,
+    study: str | Path | Study | None = None,
     *,
     device: str | None = None,
     devices: str | None = None,
@@ -36,7 +25,7 @@ def run(
     out: Path = Path("runs"),
     resume: Path | None = None,
     listener: Listener = silent,
-) -> RunResult:
+) -> "Result":
     """Carry a study out.
 
     Args:
@@ -62,12 +51,13 @@ def run(
             )
         folder, plan, place = _reopened(resume)
     else:
-        assert study is not None
+        if study is None:
+            raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
         plan, place = resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
-    why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
-    return RunResult(folder=path, why=why, summary=show([path]))
+    _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
+    return show(path)
 
 
 def dry_run(
@@ -118,10 +108,11 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
+    from cotenant.store.manifest import PROFILE_PASS
     from cotenant.study.files import study_from_text
 
     folder = RunFolder.open(path)
-    if "profile_pass" in folder.manifest:
+    if PROFILE_PASS in folder.manifest:
         raise RunFolderError(
             f"{path} is a profile pass: timed trials don't belong beside profiled ones",
             hint="carry it out again: cotenant profile STUDY",

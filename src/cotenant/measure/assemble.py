@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.nvidia.sensor_faults import faults
+from cotenant.analyse.energy.sensor_faults import faults
 from cotenant.measure.checks import CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples

@@ -12,6 +12,7 @@ from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Prepar
 from cotenant.measure.plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
+from cotenant.store.reading import open_runs
 from cotenant.study.expand import needs_capacity
 from cotenant.tenancy.nouns import Block, Trial
 from cotenant.tenancy.records import TenantObservation, TrialRecords
@@ -45,8 +46,8 @@ class Runner:
         begin = time.monotonic()
         done = self._folder.committed()
         if done:
-            seen = observations([self._folder.path], raw=False)
-            self._seen = [observation for observation in seen if observation.block >= 0]
+            with open_runs([self._folder.path]) as runs:
+                self._seen = [seen for seen in observations(runs, raw=False) if seen.block >= 0]
         self._calibrate(done)
         block_times: list[float] = []
         number = 0
