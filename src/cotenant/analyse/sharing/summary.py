@@ -74,22 +74,22 @@ class TenantSummary:
             "unfinished": self.unfinished,
             "trials_by_verdict": dict(self.trials_by_verdict),
             "failed_checks": dict(self.failed_checks),
-            "throughput_rps": self.throughput_rps.to_json(),
-            "latency_ms": latency | {"mean": self.mean_latency_ms.to_json()},
-            "slowdown": self.slowdown.to_json(),
+            "throughput_rps": self.throughput_rps,
+            "latency_ms": latency | {"mean": self.mean_latency_ms},
+            "slowdown": self.slowdown,
             "slowdown_is_least": self.slowdown_is_least,
-            "device_ms": self.device_ms.to_json(),
-            "device_slowdown": self.device_slowdown.to_json(),
+            "device_ms": self.device_ms,
+            "device_slowdown": self.device_slowdown,
             "slo": None,
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
                 "objective_ms": self.slo_ms,
                 "quantile": self.slo.quantile,
-                "attainment": self.slo.share.to_json(),
+                "attainment": self.slo.share,
                 "answer": self.slo.answer,
                 "needs_n": self.slo.needs_n,
-                "goodput_rps": self.goodput_rps.to_json(),
+                "goodput_rps": self.goodput_rps,
             }
         return row
 
@@ -117,7 +117,7 @@ class MixSummary:
         return (
             self.cell.to_json()
             | {"tenants": list(self.tenants), "blocks": self.blocks}
-            | {name: number.to_json() for name, number in self.metrics.items()}
+            | dict(self.metrics)
             | {
                 "verdict": self.verdict,
                 "failed_checks": sorted(self.failed_checks),
@@ -146,8 +146,8 @@ class Summary:
         """
         row = {
             "schema_version": SCHEMA_VERSION,
-            "tenants": [tenant.to_json() for tenant in self.tenants],
-            "mixes": [mix.to_json() for mix in self.mixes],
+            "tenants": self.tenants,
+            "mixes": self.mixes,
             "block_seconds": dict(self.block_seconds),
         }
         clean: dict[str, Any] = plain(row)

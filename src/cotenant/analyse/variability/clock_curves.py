@@ -48,7 +48,7 @@ class ClockCurve:
             "simulated": self.simulated,
             "points": [point._asdict() for point in self.points],
             **{
-                name: None if (found := getattr(self, name)) is None else found.to_json()
+                name: getattr(self, name)
                 for name in ("power", "time", "best")
             },
         }
