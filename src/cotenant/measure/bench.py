@@ -18,6 +18,16 @@ class Bench(Protocol):
         """One trial; whatever happens to its tenants is recorded, never raised."""
         ...
 
+    def carry_out_some(
+        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
+    ) -> tuple[TrialRecords, ...]:
+        """As many of these trials, the first among them, as are best carried out without a pause in between."""
+        ...
+
+    def request_s(self, trials: Sequence[Trial]) -> float | None:
+        """How long the slowest request takes in the fullest of these trials, once `prepare` has made them ready."""
+        ...
+
     def refresh(self) -> None:
         """The next trials get fresh tenants."""
         ...

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
+from cotenant.study import windows
 from cotenant.study.consistency import MOST_TRIALS
 from cotenant.study.expand import expand, trials_per_block
 from cotenant.study.model import Study
@@ -33,6 +34,10 @@ class Plan:
         """How many trials each block has."""
         return len(self.block(0).trials)
 
+    def with_study(self, study: Study) -> "Plan":
+        """The same trials of a study whose windows are known now."""
+        return replace(self, study=study)
+
     def block(self, number: int) -> Block:
         """The trials of one block, in their order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
@@ -49,6 +54,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         StudyError: It can't be spread over the device as it says.
         DeviceError: The device has no such control, or not this value of it, or this user may not set it.
     """
+    study = windows.settled(study, switched=not device.simulated and not isinstance(device, DeviceGroup))
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
     members = device.names if isinstance(device, DeviceGroup) else ()

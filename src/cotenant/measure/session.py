@@ -45,7 +45,9 @@ def carry_out(
         listener(_started(plan, device, folder, resumed=resumed))
         bench = _bench(device, folder, plan.study.before)
         try:
-            why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
+            why = Runner(
+                plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
+            ).run()
         except BaseException as problem:
             bench.kill()
             if isinstance(problem, KeyboardInterrupt) or interruption.came():

@@ -59,14 +59,13 @@ def find_files(runs: Sequence[Path]) -> Files:
 
 def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number in sorted(folder.committed()):
-        trial = folder.trial_path(number)
+    for trial in folder.chunks():
         try:
             present = {entry.name for entry in trial.iterdir()}
         except OSError as error:
             raise damage.damaged(trial / "trials.parquet", (error.strerror or str(error)).lower()) from None
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
     return found

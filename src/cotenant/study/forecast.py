@@ -8,6 +8,7 @@ from cotenant.errors import DoesNotFit
 from cotenant.study.expand import needs_capacity, trials_per_block
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
+from cotenant.study.windows import expected
 from cotenant.study.words import shown
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
@@ -110,7 +111,8 @@ def forecast(
     """
     trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block
     calibrations = len(needs_capacity(study))
-    trial_s = study.window_s + study.lead_s
+    lengths = expected(study)
+    trial_s = lengths.window_s + lengths.lead_s
     block_s = trials * trial_s
     most = study.blocks.max
     if study.budget_s is not None:

@@ -63,13 +63,22 @@ class Residents:
         self._sentences: dict[SeatKey, str] = {}
         self._will = LastWill()
 
-    def place(self, plans: Sequence[HostPlan], tenants: Sequence[Tenant]) -> list[Placement]:
-        """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed."""
+    def place(
+        self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
+    ) -> list[Placement] | None:
+        """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed.
+
+        None: there is no room for them beside those to keep.
+        """
         taken: list[_Resident] = []
+        kept = [resident for resident in self._residents if resident.host in keep]
         for plan in plans:
             resident = self._match(plan, tenants, exclude=taken)
             if resident is None:
-                self._make_room(sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats), keep=taken)
+                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                self._make_room(needed, keep=[*taken, *kept])
+                if kept and self._held_bytes() + needed > self._memory_bytes:
+                    return None
                 resident = self._start(plan, tenants)
             taken.append(resident)
         self._await_ready(taken)
@@ -98,6 +107,16 @@ class Residents:
                         waiting = []
                 taken.append(resident)
         self._await_ready(waiting)
+
+    def slowest_request_s(self, tenants: Sequence[Tenant]) -> float | None:
+        """How long the slowest warm request of these tenants takes; None if one of them was never up."""
+        wanted = {tenant.workload.model_dump_json() for tenant in tenants}
+        found: dict[str, float] = {}
+        for resident in self._residents:
+            if resident.host.ready is not None:
+                for (workload, _, _), seat in zip(resident.keys, resident.host.ready.seats, strict=True):
+                    found[workload] = max(seat.request_s, found.get(workload, 0.0))
+        return max(found[one] for one in wanted) if wanted and wanted <= found.keys() else None
 
     def pids(self) -> frozenset[int]:
         """Processes of the study: those that are up, and what they have started."""
@@ -163,7 +182,8 @@ class Residents:
     def _await_ready(self, residents: Sequence[_Resident]) -> None:
         waiting = [resident.host for resident in residents if resident.host.alive and resident.host.ready is None]
         silent = set(waiting)
-        for host, _ in answers(waiting, time.monotonic_ns() + int(BUILD_TIMEOUT_S * 1e9)):
+        until_ns = time.monotonic_ns() + int(BUILD_TIMEOUT_S * 1e9)
+        for host, _ in answers(waiting, lambda: until_ns):
             silent.discard(host)
         for host in silent:
             host.kill(f"was not ready after {BUILD_TIMEOUT_S:g} s")

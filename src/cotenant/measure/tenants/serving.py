@@ -14,7 +14,7 @@ from typing import Any
 
 from cotenant.devices.protocol import Seat
 from cotenant.measure.pacing import wait_until
-from cotenant.measure.tenants.arena import Arena, Board
+from cotenant.measure.tenants.arena import ArenaPart, Page
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
 from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
@@ -33,7 +33,7 @@ class SeatOrder:
     """When to serve: absolute times on the monotonic clock, and who else is there."""
 
     index: int
-    """This seat's place on the board."""
+    """This seat's place on the page."""
     seats: int
     start_ns: int
     window_start_ns: int
@@ -81,14 +81,14 @@ def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
 
 
 def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it would put calls between timestamps
-    stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: Arena, board: Board, margin_ns: int
+    stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: ArenaPart, page: Page, margin_ns: int
 ) -> Served:
     """Serve requests from the common start to the end of the trial, and record each of them."""
     now, mark, elapsed_ns, synchronise = time.monotonic_ns, seat.mark, seat.elapsed_ns, seat.synchronise
     intended, started, first = memoryview(arena.intended), memoryview(arena.started), memoryview(arena.first)
     done, device, ok = memoryview(arena.done), memoryview(arena.device), memoryview(arena.ok)
     calls = [(run, is_first, memoryview(arena.slot_ends[slot])) for slot, (run, is_first) in enumerate(flatten(stages))]
-    outstanding, synchronised, recorded = order.outstanding, order.synchronised, board.recorded
+    outstanding, synchronised, recorded = order.outstanding, order.synchronised, page.recorded
     window_start, window_end, deadline = order.window_start_ns, order.window_end_ns, order.deadline_ns
     limit = order.scheduled if outstanding == 0 else arena.capacity
     errors, failed_in_a_row, first_error, out_of_memory = 0, 0, None, False
@@ -106,18 +106,18 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         if due >= window_end:
             if not finished:
                 finished, after = True, _usage(order)
-                board.finished[order.index] = 1
-            if board.all_finished(order.seats):
+                page.finished[order.index] = 1
+            if page.all_finished(order.seats):
                 break
             if due - current > NAP_NS:
                 time.sleep(NAP_NS / 1e9)
                 current = now()
-                if current >= deadline or board.stop[0]:
+                if current >= deadline or page.stop[0]:
                     break
                 continue
         elif not in_window and due >= window_start:
             in_window, before = True, _usage(order)
-        if current >= deadline or board.stop[0]:
+        if current >= deadline or page.stop[0]:
             break
         current = wait_until(due, margin_ns) if due > current else now()
 
@@ -158,10 +158,10 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
             break
     if not finished:
         after = _usage(order)
-        board.finished[order.index] = 1
+        page.finished[order.index] = 1
     overflowed = outstanding > 0 and count >= limit
     gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
-    stopped_early = overflowed or gave_up or out_of_memory or bool(board.stop[0])
+    stopped_early = overflowed or gave_up or out_of_memory or bool(page.stop[0])
     used = Usage(*(int(b - a) for a, b in zip(before, after, strict=True)))
     return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used)
 
