@@ -241,10 +241,10 @@ def test_warming_up_ends_when_times_have_settled():
     def work(_):
         time.sleep(0.1 if next(turns) < 5 else 0.002)
 
-    count, mean_s, settled = warm_up([Stage("compute", work)], CountingSeat(), at_least_s=0.0, at_most_s=5.0)
-    assert settled
-    assert mean_s < 0.06
-    assert count > 5
+    warmth = warm_up([Stage("compute", work)], CountingSeat(), at_least_s=0.0, at_most_s=5.0)
+    assert warmth.settled
+    assert warmth.undisturbed_s <= warmth.request_s < 0.06
+    assert warmth.requests > 5
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cotenant.devices.group import DeviceGroup, MemberProbe, identities_of, lost_members, members_of
-from cotenant.devices.occupants import others_on
+import numpy as np
+
+from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Arrangement, Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
@@ -15,11 +16,11 @@ from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Sampler, Samples
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
-from cotenant.measure.tenants.grounds import Grounds
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.fixtures import Fixtures
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.own_use import OwnUseProbe
 from cotenant.measure.tenants.messages import WindowTimes
-from cotenant.measure.tenants.residents import Residents
+from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Window, begun, serve_sequence
 from cotenant.study.preconditions import Before
@@ -29,7 +30,7 @@ from cotenant.workloads.protocol import Properties
 
 NS = 1_000_000_000
 CHUNK_S = 1.5
-"""Trials are carried out and committed in stretches of at least this long: a killed run loses no more."""
+"""Trials are carried out and committed in stretches of about this long: a killed run loses no more."""
 MEMORY_SHARE = 0.9
 """Of the free memory, for tenants: the rest is for the page cache and the runner."""
 
@@ -54,7 +55,7 @@ class LiveBench:
         self._preconditions = Preconditions(before, device.name)
         self._preconditions.look(self._probes)  # nothing runs yet: this is how warm it is idle
         self._served: set[str] = set()
-        self._residents = Residents(
+        self._pool = TenantPool(
             device.name,
             board_fd=self._board_fd,
             memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
@@ -62,10 +63,10 @@ class LiveBench:
             at_once=device.host_cores,
             warm_s=warm_s,
         )
-        self._grounds = Grounds(end_tenants=self._residents.clear)
+        self._fixtures = Fixtures(end_tenants=self._pool.clear)
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Start the tenants of these trials ahead of time, except where a ground wants the device for itself.
+        """Start the tenants of these trials ahead of time, except where a fixture wants the device for itself.
 
         Raises:
             TenantFailed: One can't be built.
@@ -74,25 +75,25 @@ class LiveBench:
         ready = []
         for trial in trials:
             arrangement = self._device.arrange(trial.sharing, trial.tenants)
-            if arrangement.ground is None or not arrangement.ground.alone:
-                self._grounds.stand(arrangement.ground)
+            if arrangement.fixture is None or not arrangement.fixture.alone:
+                self._fixtures.set_up(arrangement.fixture)
                 ready.append((arrangement.hosts, trial.tenants))
-        self._residents.prefetch(ready)
+        self._pool.prefetch(ready)
 
     def refresh(self) -> None:
         """End all tenants: the next trials get fresh processes."""
-        self._residents.clear()
+        self._pool.clear()
 
     def close(self) -> None:
         """End all tenants and free what was held."""
-        self._residents.close()
-        self._grounds.close()
+        self._pool.close()
+        self._fixtures.close()
         self._release()
 
     def kill(self) -> None:
         """The same at once, without goodbye."""
-        self._residents.kill()
-        self._grounds.close()
+        self._pool.kill()
+        self._fixtures.close()
         self._release()
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
@@ -116,10 +117,10 @@ class LiveBench:
         """
         started_utc = now_utc()
         first = trials[0]
-        used = members_of(self._device, first.tenants)
+        used = self._device.only([tenant.member for tenant in first.tenants])
         probes = self._probes_of(used)
         readiness = self._preconditions.wait(probes)
-        others = others_on(used, self._residents.pids())
+        others = used.foreign_processes(self._pool.pids())
         control_violations: Sequence[str] = ()
         gone: tuple[str, ...] = ()
         try:
@@ -127,12 +128,12 @@ class LiveBench:
                 found = self._served_together(used, self._alike(used, trials), probes, rates)
         except DeviceError as error:
             # What never worked is the user's to fix. What did is a device that was lost: the others' trials go on.
-            if not isinstance(used, DeviceGroup) or not self._served.issuperset(used.names):
+            if not used.names or not self._served.issuperset(used.names):
                 raise
             found = [self._unserved(first, error)]
             gone = (error.message,)
-        gone = gone or lost_members(used)
-        if not gone and isinstance(used, DeviceGroup):
+        gone = gone or used.lost()
+        if not gone:
             self._served.update(used.names)
         span = _span([one.timing for one in found])
         return tuple(
@@ -152,7 +153,7 @@ class LiveBench:
                     ),
                     sharing_violations=one.violations,
                     control_violations=tuple(control_violations),  # after leaving: some show only at the end
-                    identities=identities_of(used),
+                    identities=used.identities(),
                     devices_lost=gone,
                     not_ready=readiness.unmet or self._preconditions.unsteady(one.samples, one.timing),
                     foreign_jobs=others,
@@ -164,7 +165,7 @@ class LiveBench:
 
     def request_s(self, trials: Sequence[Trial]) -> float | None:
         """How long the slowest request takes in the fullest of these trials, if each tenant slows down all others."""
-        found = [(self._residents.slowest_request_s(trial.tenants), len(trial.tenants)) for trial in trials]
+        found = [(self._pool.slowest_request_s(trial.tenants), len(trial.tenants)) for trial in trials]
         known = [seconds * crowd for seconds, crowd in found if seconds is not None]
         return max(known) if len(known) == len(found) else None
 
@@ -174,24 +175,23 @@ class LiveBench:
 
     def _probes_of(self, used: Device) -> list[Probe]:
         """Those that can be read and belong to the trial's devices."""
-        mine = set(identities_of(used).values())
+        mine = set(used.identities().values())
         return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
 
     def _alike(self, used: Device, trials: Sequence[Trial]) -> list[Trial]:
         """Those that need nothing set up anew between them."""
-        if len(trials) == 1 or isinstance(used, DeviceGroup) or self._preconditions.asked:
+        if len(trials) == 1 or used.names or self._preconditions.asked:
             return [trials[0]]
-        ground = used.arrange(trials[0].sharing, trials[0].tenants).ground
-        alike, seconds = [], 0.0
+        fixture = used.arrange(trials[0].sharing, trials[0].tenants).fixture
+        alike = []
         for trial in trials:
-            other = used.arrange(trial.sharing, trial.tenants).ground
-            apart = other is not ground and any(one is not None and one.alone for one in (ground, other))
-            if trial.settings != trials[0].settings or apart:
-                continue
-            alike.append(trial)
-            seconds += trial.window_s + trial.lead_s
-            if seconds >= CHUNK_S or len(alike) == Board.WINDOWS:
-                break
+            other = used.arrange(trial.sharing, trial.tenants).fixture
+            apart = other is not fixture and any(one is not None and one.alone for one in (fixture, other))
+            if trial.settings == trials[0].settings and not apart:
+                alike.append(trial)
+        ends = np.cumsum([trial.window_s + trial.lead_s for trial in alike])
+        parts = max(1, round(float(ends[-1]) / CHUNK_S))  # of equal length: no short rest with a commit of its own
+        alike = alike[: min(int(np.searchsorted(ends, ends[-1] / parts)) + 1, Board.WINDOWS)]
         return alike
 
     def _served_together(
@@ -203,8 +203,8 @@ class LiveBench:
         for trial in trials:
             arrangement = used.arrange(trial.sharing, trial.tenants)
             try:
-                self._grounds.stand(arrangement.ground)
-                placements = self._residents.place(arrangement.hosts, trial.tenants, keep=kept)
+                self._fixtures.set_up(arrangement.fixture)
+                placements = self._pool.place(arrangement.hosts, trial.tenants, keep=kept)
             except (SharingUnavailable, TenantFailed) as failure:
                 if placed:
                     break  # it comes again, as the first
@@ -248,7 +248,7 @@ class LiveBench:
                 found.append(_Served(window.trial, outcomes, timing, samples, violations))
         for seat in (seat for window in windows for seat in window.seats):
             if seat.host.fate is not None or (seat.result and (seat.result.gave_up or seat.result.out_of_memory)):
-                self._residents.drop(seat.host)  # the next trial gets a fresh one
+                self._pool.drop(seat.host)  # the next trial gets a fresh one
         for host in hosts:
             if host.alive:
                 host.trim_log()

@@ -8,8 +8,9 @@ from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.places import Path
 from cotenant.study.windows import expected
-from cotenant.study.words import amount, did_you_mean, shown
+from cotenant.study.words import did_you_mean, shown
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
+from cotenant.text import amount
 
 MOST_TENANTS = 200
 MOST_TRIALS = 100_000

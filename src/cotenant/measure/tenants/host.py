@@ -89,9 +89,7 @@ class SeatThread:
             built = workloads.find(spec.name).build(spec, self._seat)
             self._built = built
             build_s = time.monotonic() - begin
-            count, request_s, settled = warm_up(
-                built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s
-            )
+            warmth = warm_up(built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
             return SeatReady(
                 pid=os.getpid(),
                 observed=self._seat.observed(),
@@ -101,9 +99,10 @@ class SeatThread:
                 facts=built.facts,
                 slots=tuple(stage.name for stage in built.stages for _ in range(stage.repeat)),
                 build_s=build_s,
-                request_s=request_s,
-                warm_requests=count,
-                settled=settled,
+                request_s=warmth.request_s,
+                undisturbed_s=warmth.undisturbed_s,
+                warm_requests=warmth.requests,
+                settled=warmth.settled,
                 memory_bytes=self._seat.memory_bytes(),
             )
         except Exception as error:  # noqa: BLE001 - a user's workload may raise anything

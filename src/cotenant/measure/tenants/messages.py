@@ -39,6 +39,8 @@ class SeatReady(Frozen):
     build_s: float = 0
     request_s: float = 0
     """Mean time of a warm request: sizes the arena."""
+    undisturbed_s: float = 0
+    """What one in five warm requests stayed within: while it warmed up, others were being built beside it."""
     warm_requests: int = 0
     settled: bool = False
     memory_bytes: int = 0

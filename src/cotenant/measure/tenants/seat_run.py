@@ -9,7 +9,7 @@ import numpy as np
 
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.tenants.arena import ArenaPart, Board, opened
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatWindow, WindowTimes
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns

@@ -75,6 +75,18 @@ class Served:
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """How warming up ended."""
+
+    requests: int
+    request_s: float
+    """Mean of the last third."""
+    undisturbed_s: float
+    """What one in five of them stayed within."""
+    settled: bool
+
+
 def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
     """The calls of one request in order, and whether the first output exists after each."""
     return [(stage.run, stage.first_output and turn == 0) for stage in stages for turn in range(stage.repeat)]
@@ -166,8 +178,8 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used)
 
 
-def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> tuple[int, float, bool]:
-    """Serve until the times have settled: gives requests served, mean seconds of the last third, whether settled.
+def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> "Warmth":
+    """Serve until the times have settled.
 
     Only a first guess, to size memory and to get lazy initialisation out of the way; whether a trial was steady
     is judged on its own records. A request that fails now and then is left to the trial, which records it; several
@@ -201,7 +213,8 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
             settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
         if settled or spent >= at_most_s:
             last_third = times[-max(len(times) // 3, 1) :]
-            return len(times), sum(last_third) / len(last_third) / 1e9, settled
+            undisturbed = sorted(last_third)[len(last_third) // 5]
+            return Warmth(len(times), sum(last_third) / len(last_third) / 1e9, undisturbed / 1e9, settled)
 
 
 def _usage(order: SeatOrder) -> tuple[int, int, int]:
