@@ -15,7 +15,7 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     """Settings, tables, failed checks and sentences, on stdout."""
-    from cotenant.analyse.sharing.sentences import closing_sentences
+    from cotenant.analyse.sharing.sentences import closing_sentences, headline
     from cotenant.api.show import show_device, show_sweeps
     from cotenant.measure.profile.session import MARK
     from cotenant.reporting.terminal.device_use import device_tables
@@ -35,6 +35,7 @@ def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     swept = dvfs_parts(show_sweeps(runs))
     show(
         heading(manifests, summary),
+        *([sentence_list([answer])] if (answer := headline(summary)) else []),
         *summary_tables(summary, latest_reasons(runs)),
         *used,
         *swept,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.devices.nvidia.sensor_faults import faults
-from cotenant.measure.checks import TrialFacts, failures, verdict
+from cotenant.measure.checks import SHORT_S, TrialFacts, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
@@ -74,6 +74,8 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             devices_lost=around.devices_lost,
             not_ready=around.not_ready,
             foreign_jobs=around.foreign_jobs,
+            short=trial.window_s < SHORT_S,
+            simulated=around.simulated,
         )
     )
     return TrialRecords(
