@@ -155,6 +155,7 @@ def test_nothing_gives_an_empty_summary():
         "mixes": [],
         "block_seconds": {},
         "accuracy": {},
+        "short_windows": None,
         "doubts": [],
     }
 

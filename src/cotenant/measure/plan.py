@@ -42,7 +42,7 @@ class Plan:
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
-        return Block(number=number, trials=kept)
+        return Block(number=number, trials=windows.with_a_long_one(kept, number))
 
 
 def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> Plan:

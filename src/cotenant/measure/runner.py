@@ -15,6 +15,7 @@ from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import Plan
+from cotenant.measure.switching import Switching
 from cotenant.measure.visiting import CellKey, Visits
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
@@ -50,9 +51,15 @@ class Runner:
         self._begin = time.monotonic()
         self._computed_s = 0.0
         self._left_s: float | None = None
+        self._switching = Switching()
 
     def run(self) -> str:
         """Go on until there is a reason to stop; gives the reason."""
+        why = self._run()
+        self._folder.update_manifest(switching=self._switching.facts())
+        return why
+
+    def _run(self) -> str:
         self._begin = time.monotonic()
         done = self._folder.committed()
         if done:
@@ -184,6 +191,8 @@ class Runner:
                 raise
 
     def _note(self, found: Sequence[TrialRecords], seconds: float) -> None:
+        if len(found) > 1:
+            self._switching.add(found)
         for records in found:
             trial = records.trial
             self._seen.add(observe_trial(records, self._folder.run))

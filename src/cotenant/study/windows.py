@@ -8,6 +8,7 @@ build up slowly, and settings and preconditions, whose effect is on power and he
 from dataclasses import dataclass
 
 from cotenant.study.model import Study
+from cotenant.tenancy.nouns import Trial
 
 REQUESTS = 8
 """Of the slowest tenant in a window, at least."""
@@ -17,6 +18,13 @@ SHORTEST_S, LONGEST_S = 0.1, 10.0
 SHORTEST_LEAD_S, LONGEST_LEAD_S = 0.02, 1.0
 BLOCKS_MIN = 12
 """Of short windows: fewer blocks have no robust mean, and looking after each of them would cost some of its level."""
+
+
+LONG_EVERY = 4
+"""One of this many blocks has a long window."""
+LONG_TIMES = 8
+LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 1.0
+"""Windows of at least the first are long enough; the second is the longest to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +77,17 @@ def with_windows(study: Study, windows: Windows) -> Study:
         if getattr(study, name) is None
     }
     return study.model_copy(update=changes).placed(study.places) if changes else study
+
+
+def with_a_long_one(trials: tuple[Trial, ...], block: int) -> tuple[Trial, ...]:
+    """In every fourth block of short windows one, another each time, is long: it shows whether short ones are biased."""
+    if block % LONG_EVERY != LONG_EVERY - 1 or not trials or trials[0].window_s >= LONG_FROM_S:
+        return trials
+    by_number = sorted(trial.number for trial in trials)
+    chosen = by_number[block // LONG_EVERY % len(by_number)]
+    return tuple(
+        trial.model_copy(update={"window_s": min(LONG_TIMES * trial.window_s, LONGEST_COMPARED_S)})
+        if trial.number == chosen
+        else trial
+        for trial in trials
+    )

@@ -47,6 +47,7 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
         *_objectives(summary.tenants, label),
         *_rejected(summary.mixes),
         *summary.doubts[:MOST_DOUBTS],
+        *([summary.windows.sentence()] if summary.windows is not None else []),
         *_imprecise(summary, label, target),
         *advice(summary),
     ]

@@ -88,13 +88,16 @@ def log_slowdowns(observations: Sequence[TenantObservation], solos: Solos) -> di
     return {block: sum(values) / len(values) for block, values in sorted(found.items())}
 
 
+def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObservation, float]]:
+    """The usable ones, each with the logarithm of its mean latency."""
+    return [(seen, time) for seen in observations if (time := _log_time(seen, end_to_end_ns)) is not None]
+
+
 def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
     """Logarithms of one tenant's mean latency in one cell, by block."""
     found: dict[int, list[float]] = {}
-    for seen in observations:
-        time = _log_time(seen, end_to_end_ns)
-        if time is not None:
-            found.setdefault(seen.block, []).append(time)
+    for seen, time in timed(observations):
+        found.setdefault(seen.block, []).append(time)
     return {block: sum(values) / len(values) for block, values in sorted(found.items())}
 
 

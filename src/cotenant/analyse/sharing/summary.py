@@ -16,6 +16,7 @@ from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
 from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
+from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
 from cotenant.analyse.sharing.slo import Attainment, attainment
 from cotenant.analyse.sharing.slowdown import (
     CurrentSlowdown,
@@ -24,6 +25,7 @@ from cotenant.analyse.sharing.slowdown import (
     device_ns,
     log_slowdowns,
     log_times,
+    timed,
 )
 from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, Verdict
 
@@ -145,6 +147,8 @@ class Summary:
     """By run: counted seconds of one block, all its trials together; what one more block would cost at least."""
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     """By run: what its slowdowns are good to."""
+    windows: Agree | None = None
+    """How long windows compare with short ones, where there are both."""
     doubts: tuple[str, ...] = ()
     """One sentence for each cell whose windows, taken together, have too few requests or are not steady."""
 
@@ -152,7 +156,7 @@ class Summary:
         """Plain data, stable within a schema version; NaN and infinity never occur.
 
         ``{"schema_version": 1, "tenants": [...], "mixes": [...], "block_seconds": {...}, "accuracy": {...},
-        "doubts": [...]}``. Every number is an object
+        "short_windows": {...} or null, "doubts": [...]}``. Every number is an object
         ``{"est", "lo", "hi", "n", "method"}``. Where it can't be had, ``est`` is null and ``reason`` says why. A
         quantile that wants more requests also has ``needs_n`` (how many in all) and ``needs_seconds`` (how many more
         seconds at the rate seen).
@@ -163,6 +167,7 @@ class Summary:
             "mixes": [mix.to_json() for mix in self.mixes],
             "block_seconds": dict(self.block_seconds),
             "accuracy": {run: found.to_json() for run, found in self.accuracy.items()},
+            "short_windows": None if self.windows is None else self.windows.to_json(),
             "doubts": list(self.doubts),
         }
         clean: dict[str, Any] = plain(row)
@@ -207,6 +212,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
         mixes,
         block_seconds,
         _accuracy(tenants, groups, solos, block_seconds),
+        short_windows_agree(timed(group) for group in groups.values()),
         tuple(_doubts(tenants, groups, solos)),
     )
 
@@ -239,7 +245,7 @@ def _doubts(
 ) -> Iterator[str]:
     """Of cells of short windows, which are not judged one by one."""
     for key, group in groups.items():
-        if any(seen.window_s >= JUDGED_ALONE_S for seen in group):
+        if min(seen.window_s for seen in group) >= JUDGED_ALONE_S:
             continue
         cell, tenant = key
         where = f"{tenant} in {cell.mix} ({cell.sharing})"
