@@ -9,7 +9,7 @@ from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
-WARM_S = (0.25, 5.0)
+WARM_S = (0.25, 2.0)
 """A fresh tenant serves at least and at most this long before its first trial."""
 
 
@@ -30,8 +30,8 @@ class Bench(Protocol):
         """As many of these trials, the first among them, as are best carried out without a pause in between."""
         ...
 
-    def request_s(self, trials: Sequence[Trial]) -> float | None:
-        """How long the slowest request takes in the fullest of these trials, once `prepare` has made them ready."""
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by the study's tenant, as far as `prepare` has shown them."""
         ...
 
     def refresh(self) -> None:

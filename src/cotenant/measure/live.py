@@ -163,11 +163,11 @@ class LiveBench:
             for one in found
         )
 
-    def request_s(self, trials: Sequence[Trial]) -> float | None:
-        """How long the slowest request takes in the fullest of these trials, if each tenant slows down all others."""
-        found = [(self._pool.slowest_request_s(trial.tenants), len(trial.tenants)) for trial in trials]
-        known = [seconds * crowd for seconds, crowd in found if seconds is not None]
-        return max(known) if len(known) == len(found) else None
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by the study's tenant, as seen while they were warmed up."""
+        seen = self._pool.request_times()
+        tenants = {tenant.of: tenant.workload.model_dump_json() for trial in trials for tenant in trial.tenants}
+        return {of: seen[workload] for of, workload in tenants.items() if workload in seen}
 
     def pause(self, seconds: float) -> None:
         """Let time go by."""

@@ -13,7 +13,7 @@ from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
-from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Preparing, TrialDone, TrialStarted
+from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import Plan
 from cotenant.measure.switching import Switching
 from cotenant.measure.visiting import CellKey, Visits
@@ -21,6 +21,7 @@ from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
 from cotenant.study import windows
 from cotenant.study.expand import needs_capacity
+from cotenant.study.feasibility import impossible
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
@@ -56,7 +57,18 @@ class Runner:
     def run(self) -> str:
         """Go on until there is a reason to stop; gives the reason."""
         why = self._run()
-        self._folder.update_manifest(switching=self._switching.facts())
+        now = [one.estimate.relative_half_width for one in self._seen.current()]
+        widths = sorted(width for width in now if width is not None)
+        self._folder.update_manifest(
+            switching=self._switching.facts(),
+            reached={
+                "blocks": self._seen.blocks,
+                "seconds": round(self._elapsed_s(), 3),
+                "wall_s": round(time.monotonic() - self._begin, 3),
+                "widest": widths[-1] if widths else None,
+                "typical": widths[len(widths) // 2] if widths else None,
+            },
+        )
         return why
 
     def _run(self) -> str:
@@ -65,7 +77,7 @@ class Runner:
         if done:
             self._seen.add(observations([self._folder.path], raw=False))
         self._calibrate(done)
-        self._choose_windows()
+        self._get_to_know(done)
         rule = self._rule()
         elapsed: list[float] = []
         look_from = 0.0
@@ -210,22 +222,31 @@ class Runner:
                 )
             )
 
-    def _choose_windows(self) -> None:
-        """Where the study leaves it open how long a window is: look at the tenants, once per run."""
-        if self._study.window_s is not None and self._study.lead_s is not None:
-            return
+    def _get_to_know(self, done: frozenset[int]) -> None:
+        """Start the tenants and see how long they take: what can't work is said before the first trial.
+
+        Where the study leaves it open, this decides how long a window is, once per run.
+        """
         kept = self._folder.manifest.get("windows")
-        if kept is None:
+        if kept is None and all(number in calibration.NUMBERS for number in done):
             trials = self._plan.block(0).trials
-            self._listener(Preparing("starting the tenants, to see how long a window has to be"))
+            self._listener(Preparing("starting the tenants"))
             self._prepare(trials, strict=True)
-            slowest_s = self._bench.request_s(trials)
+            alone_s = dict(self._bench.request_times(trials))
+            for sentence in impossible(self._study, alone_s):
+                self._listener(Noticed(sentence))
+            known = [trial for trial in trials if all(tenant.of in alone_s for tenant in trial.tenants)]
+            slowest_s = max(
+                (max(alone_s[one.of] for one in trial.tenants) * len(trial.tenants) for trial in known), default=None
+            )
             chosen = windows.LONG if slowest_s is None else windows.chosen(slowest_s)
-            kept = {"window_s": chosen.window_s, "lead_s": chosen.lead_s, "slowest_request_s": slowest_s}
+            lengths = windows.expected(windows.with_windows(self._study, chosen))
+            kept = {"window_s": lengths.window_s, "lead_s": lengths.lead_s, "alone_s": alone_s}
             self._folder.update_manifest(windows=kept)
-        lengths = windows.Windows(float(kept["window_s"]), float(kept["lead_s"]))
-        self._study = windows.with_windows(self._study, lengths)
-        self._plan = self._plan.with_study(self._study)
+        if kept is not None:
+            lengths = windows.Windows(float(kept["window_s"]), float(kept["lead_s"]))
+            self._study = windows.with_windows(self._study, lengths)
+            self._plan = self._plan.with_study(self._study)
 
     def _calibrate(self, done: frozenset[int]) -> None:
         """Before the first block, once per run: the instrument, and what 100 % load means."""

@@ -132,6 +132,11 @@ class RunningSlowdowns:
         """Nothing has been seen yet."""
         return not self._shared and not self._solos
 
+    @property
+    def blocks(self) -> int:
+        """The most blocks that any slowdown has been seen in."""
+        return max((len({place.block for place, _ in timed}) for timed in self._shared.values()), default=0)
+
     def by_block(self) -> Iterator[tuple[Cell, str, list[float]]]:
         """Logarithms of every tenant's slowdown in the order of the blocks, in order of the cells."""
         for (cell, tenant), timed in sorted(self._shared.items(), key=lambda item: item[0]):

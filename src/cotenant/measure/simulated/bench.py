@@ -37,9 +37,9 @@ class SimulatedBench:
         """The first: between simulated trials no time is lost."""
         return (self.carry_out(trials[0], session=session, rates=rates),)
 
-    def request_s(self, trials: Sequence[Trial]) -> float | None:  # noqa: ARG002 - as the protocol has it
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:  # noqa: ARG002 - as the protocol has it
         """Not known before a trial was computed."""
-        return None
+        return {}
 
     def refresh(self) -> None:
         """Nothing to make fresh: nothing ages."""

@@ -108,15 +108,15 @@ class TenantPool:
                 taken.append(entry)
         self._await_ready(waiting)
 
-    def slowest_request_s(self, tenants: Sequence[Tenant]) -> float | None:
-        """How long the slowest warm request of these tenants takes; None if one of them was never up."""
-        wanted = {tenant.workload.model_dump_json() for tenant in tenants}
+    def request_times(self) -> dict[str, float]:
+        """Seconds of a warm request of each workload that is up, as little disturbed as it was seen."""
         found: dict[str, float] = {}
         for entry in self._pooled:
             if entry.host.ready is not None:
                 for (workload, _, _), seat in zip(entry.keys, entry.host.ready.seats, strict=True):
-                    found[workload] = min(seat.undisturbed_s, found.get(workload, seat.undisturbed_s))
-        return max(found[one] for one in wanted) if wanted and wanted <= found.keys() else None
+                    if seat.error is None:
+                        found[workload] = min(seat.undisturbed_s, found.get(workload, seat.undisturbed_s))
+        return found
 
     def pids(self) -> frozenset[int]:
         """Processes of the study: those that are up, and what they have started."""
