@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.analyse.sharing.result import Result
+from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summary import Summary, summarise
 from cotenant.api import doctor, export, run, show, sql
 from cotenant.cli.main import main
@@ -36,6 +38,13 @@ def summary(verdict: str = "valid") -> Summary:
     )
 
 
+def result(folder: Path, verdict: str = "valid") -> Result:
+    found = summary(verdict)
+    sentences = tuple(closing_sentences(found, 0.03))
+    manifest = RunFolder.open(folder).manifest
+    return Result((folder,), (manifest,), found, {}, (), (), (), sentences)
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     facts = {"run": "r1", "study": STUDY, "study_name": "mine", "seed": 7, "device": "cpu", "why": "all blocks done"}
@@ -54,7 +63,7 @@ def carried_out(monkeypatch, folder):
         if isinstance(asked.get("end"), BaseException):
             raise asked["end"]
         listener(RunEnded(folder, "all blocks done"))
-        return run.RunResult(folder, "all blocks done", summary(asked.get("verdict", "valid")))
+        return result(folder, asked.get("verdict", "valid"))
 
     monkeypatch.setattr(run, "run", fake)
     return asked
@@ -123,7 +132,7 @@ def test_dry_run_starts_nothing_and_says_what_it_takes(capsys):
 
 
 def test_show_gives_tables_or_json(monkeypatch, capsys, folder):
-    monkeypatch.setattr(show, "show", lambda runs: summary())
+    monkeypatch.setattr(show, "show", lambda runs: result(folder))
     assert main(["show", str(folder)]) == 0
     assert "a+b, pinned" in capsys.readouterr().out
     assert main(["show", str(folder), "--json"]) == 0

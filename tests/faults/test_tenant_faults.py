@@ -10,7 +10,7 @@ from scenes import alive_in, bad, calm, of, recorded
 
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
-from cotenant.measure.checks import TenantFacts, TrialFacts, failures
+from cotenant.measure.checks import CheckedTenant, CheckedTrial, failures
 from cotenant.measure.tenants import host_process, pool, sequence
 from cotenant.tenancy.nouns import ALONE, Sharing, Trial
 
@@ -144,7 +144,7 @@ def test_what_a_tenant_prints_is_nobodys_business(serve, bench):
 
 def test_a_tenant_that_writes_into_everything_it_holds_harms_only_itself(serve):
     records = serve(bad("writes_everywhere"))
-    assert_lost(records, "bad wrote something that is no answer to its control socket")
+    assert_lost(records, "bad sent an invalid control message")
     assert_usable(serve(calm()))
 
 
@@ -188,8 +188,8 @@ def test_a_tenant_that_forks_keeps_its_records_to_itself(serve):
 
 
 def test_twenty_failures_after_thousands_of_good_requests_are_no_rounding_error():
-    tenant = TenantFacts("late", served=5000, failed=20, error="ValueError", gave_up=True)
-    [failure] = failures(TrialFacts((tenant,)))
+    tenant = CheckedTenant("late", served=5000, failed=20, error="ValueError", gave_up=True)
+    [failure] = failures(CheckedTrial((tenant,)))
     assert failure.check.name == "requests_succeed"
 
 

@@ -1,36 +1,26 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.errors import DeviceError, RunFolderError
+from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
 from cotenant.study.windows import with_windows
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.analyse.sharing.result import Result
     from cotenant.devices.protocol import Device
-    from cotenant.measure.plan import Plan
+    from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to."""
-
-    folder: Path
-    why: str
-    """Why it stopped: precise enough, time budget used, all blocks done."""
-    summary: "Summary"
-
-
 def run(
-    study: str | Path | Study | None,
+    study: str | Path | Study | None = None,
     *,
     device: str | None = None,
     devices: str | None = None,
@@ -38,7 +28,7 @@ def run(
     out: Path = Path("runs"),
     resume: Path | None = None,
     listener: Listener = silent,
-) -> RunResult:
+) -> "Result":
     """Carry a study out.
 
     Args:
@@ -64,12 +54,13 @@ def run(
             )
         folder, plan, place = _reopened(resume)
     else:
-        assert study is not None
+        if study is None:
+            raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
         plan, place = resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
-    why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
-    return RunResult(folder=path, why=why, summary=show([path]))
+    _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
+    return show(path)
 
 
 def dry_run(
@@ -125,7 +116,7 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
-) -> "tuple[Plan, Device]":
+) -> "tuple[RunPlan, Device]":
     """A study made definite on its device, checked as far as that goes without starting anything."""
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
@@ -148,14 +139,15 @@ def resolved(
     return plan_for(study, place), place
 
 
-def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
+def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
+    from cotenant.store.manifest import PROFILE_PASS
     from cotenant.study.files import study_from_text
 
     folder = RunFolder.open(path)
-    if "profile_pass" in folder.manifest:
+    if PROFILE_PASS in folder.manifest:
         raise RunFolderError(
             f"{path} is a profile pass: timed trials don't belong beside profiled ones",
             hint="carry it out again: cotenant profile STUDY",
@@ -163,17 +155,12 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     text = folder.manifest.get("study")
     if not isinstance(text, str):
         raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
-    for key, kind in (("sessions", list), ("modes", list), ("capacity_rps", dict)):
-        if not isinstance(folder.manifest.get(key, kind()), kind):
-            raise RunFolderError(
-                f"the manifest of {path} is damaged: {key!r} is no {kind.__name__}", hint="restore it from a copy"
-            )
     study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _forecast(plan: "Plan", device: "Device") -> "Forecast":
+def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
     from cotenant import workloads
     from cotenant.study.forecast import forecast
 

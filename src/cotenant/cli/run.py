@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +9,6 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.failures import Interrupted
 from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.result import show_next, show_result
-
-if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
 
 EPILOG = """\b
 Examples:  cotenant run quick
@@ -26,7 +22,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 """
 
 
-@click.command("run", short_help="Carry out a study: a built-in one, or a YAML file.", epilog=EPILOG)
+@click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(
@@ -85,17 +81,11 @@ def command(
                 raise
             raise Interrupted(resume_command(folder)) from None
     if as_json:
-        show_json({"folder": result.folder, "why": result.why, **result.summary.to_json()})
+        show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
-        show_result(result.summary, [result.folder])
+        show_result(result)
         show_next(result.folder)
-    return Exit.OK if _mostly_valid(result.summary) else Exit.NOT_READY
-
-
-def _mostly_valid(summary: "Summary") -> bool:
-    """At least half of the trials are: a run that can be used."""
-    valid = sum(mix.trials_by_verdict.get("valid", 0) for mix in summary.mixes)
-    return 2 * valid >= sum(sum(mix.trials_by_verdict.values()) for mix in summary.mixes) and valid > 0
+    return Exit.OK if result.usable else Exit.NOT_READY
 
 
 def _forecast(

@@ -14,11 +14,12 @@ from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing, TrialDone, TrialStarted
-from cotenant.measure.plan import Plan
+from cotenant.measure.plan import RunPlan
 from cotenant.measure.switching import Switching
 from cotenant.measure.visiting import CellKey, Visits
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
+from cotenant.store.reading import open_runs
 from cotenant.study import windows
 from cotenant.study.expand import needs_capacity
 from cotenant.study.feasibility import impossible
@@ -36,7 +37,7 @@ class Runner:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunPlan,
         bench: Bench,
         folder: RunFolder,
         *,
@@ -75,7 +76,8 @@ class Runner:
         self._begin = time.monotonic()
         done = self._folder.committed()
         if done:
-            self._seen.add(observations([self._folder.path], raw=False))
+            with open_runs([self._folder.path]) as runs:
+                self._seen.add(observations(runs, raw=False))
         self._calibrate(done)
         self._get_to_know(done)
         rule = self._rule()

@@ -14,16 +14,17 @@ from cotenant.measure.bench import bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import Plan
+from cotenant.measure.plan import RunPlan
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
+from cotenant.store.integrity import set_damaged_aside
 from cotenant.store.naming import new_run_path
 
 log = logging.getLogger(__name__)
 
 
 def carry_out(
-    plan: Plan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
+    plan: RunPlan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
 ) -> tuple[str, Path]:
     """Go on with a run, or begin one in a folder of its own under ``out``; gives why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
@@ -35,6 +36,7 @@ def carry_out(
             folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
             resumed = False
         folder.resume()
+        set_damaged_aside(folder)
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
         listener(_started(plan, device, folder, resumed=resumed))
@@ -54,7 +56,7 @@ def carry_out(
                 folder.update_manifest(state="failed")
             raise
         bench.close()
-        folder.update_manifest(state="complete", why=why)
+        folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
         listener(RunEnded(folder=path, why=why))
     return why, path
 
@@ -73,7 +75,7 @@ def _note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
     folder.update_manifest(roofline=None if found is None else asdict(found))
 
 
-def _started(plan: Plan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:
+def _started(plan: RunPlan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:
     study = plan.study
     return RunStarted(
         folder=folder.path,
@@ -106,7 +108,7 @@ def _simulation() -> dict[str, Any]:
     }
 
 
-def _manifest(plan: Plan, device: Device) -> dict[str, Any]:
+def _manifest(plan: RunPlan, device: Device) -> dict[str, Any]:
     return {
         **(_simulation() if device.simulated else {}),
         "study_name": plan.study.name,

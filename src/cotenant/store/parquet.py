@@ -80,6 +80,16 @@ def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run
             con.unregister(_incoming(table))
 
 
+def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
+    """How many rows each of these trials has in each table that it has any in."""
+    found = {}
+    for one in trials:
+        sizes = {"trials": 1, "tenants": len(one.tenants)}
+        sizes |= {table: _length(table, getattr(one, table)) for table in BULK}
+        found[int(one.trial["trial"])] = {table: sizes[table] for table in TABLES if sizes[table]}
+    return found
+
+
 def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
     """The columns of one table over all trials, with the trial's number in each row if there are several."""
     if len(trials) == 1:

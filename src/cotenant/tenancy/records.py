@@ -17,6 +17,8 @@ Verdict = Literal["valid", "unstable", "invalid"]
 Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
+APART = "apart"
+"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
 MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 

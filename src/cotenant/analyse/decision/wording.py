@@ -38,9 +38,7 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "missed alone": lambda it: (
         f"Don't put {_mix(it)} on this device: {_names(_missing_alone(it.best))} can't keep up even alone."
     ),
-    "missed shared": lambda it: (
-        f"Don't share {_mix(it)}: {_broken(it.best)} under {_how(it)}, the best of {_ways(it)}."
-    ),
+    "missed shared": lambda it: f"Don't share {_mix(it)}: {_broken(it.best)} under {_how(it)}, {_ways(it)}.",
     "does less work": lambda it: f"Don't share {_mix(it)}: even the best way, {_how(it)}, does {_work(it)}.",
     "gains nothing": lambda it: (
         f"Sharing {_mix(it)} gains nothing: the best way, {_how(it)}, does {_work(it)}. Take turns."
@@ -138,10 +136,10 @@ def _alone(answer: Answer) -> list[str]:
 def _against(objective: Objective) -> str:
     if objective.seen is None or objective.seen.est is None:
         return (
-            f"{percent(objective.share_in_time)} of requests within {figure(objective.limit_ms)} ms, "
+            f"{percent(objective.share_in_time)} of requests within {objective.limit_ms:g} ms, "
             f"not {percent(objective.quantile)}"
         )
-    return f"{objective.name} is {figure(objective.seen.est)} ms, not {figure(objective.limit_ms)} ms"
+    return f"{objective.name} is {figure(objective.seen.est)} ms, not {objective.limit_ms:g} ms"
 
 
 def _missing_alone(option: Option) -> list[str]:
@@ -198,7 +196,7 @@ def _rivals(choice: Choice) -> str:
 
 
 def _ways(choice: Choice) -> str:
-    return amount(len(choice.options), "way") + " tried"
+    return "the only way tried" if len(choice.options) == 1 else f"the best of {len(choice.options)} ways tried"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -8,7 +8,8 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
-from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.peaks import Peaks
 
 Bound = Literal[
     "compute", "memory bandwidth", "cache", "launch or host overhead", "capacity", "waiting for the load",

@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks
+from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 
 Resource = Literal[

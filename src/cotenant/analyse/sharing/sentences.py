@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.tenancy.nouns import APART
+from cotenant.tenancy.records import APART
 from cotenant.text import duration, percent
 
 LEAST_SHOWN = 0.001

@@ -114,6 +114,8 @@ class MixSummary:
     tenants: tuple[str, ...]
     blocks: int
     """Blocks in which every tenant has a slowdown."""
+    slowdown: Mapping[str, Number]
+    """Of each tenant, by its name."""
     metrics: Mapping[str, Number]
     """stp, antt, harmonic_speedup, fairness, jain."""
     verdict: Verdict
@@ -139,7 +141,7 @@ class MixSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All of it."""
+    """Every tenant and every mix of one run or several."""
 
     tenants: tuple[TenantSummary, ...]
     mixes: tuple[MixSummary, ...]
@@ -205,7 +207,10 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
-    mixes = tuple(_mix(cell, members, solos) for cell, members in cells.items())
+    mixes = tuple(
+        _mix(cell, members, {name: tenants[cell, name].slowdown for name in members}, solos)
+        for cell, members in cells.items()
+    )
     block_seconds = _block_seconds(groups.values())
     return Summary(
         tuple(tenants.values()),
@@ -337,7 +342,12 @@ def _slo(used: Sequence[TenantObservation]) -> tuple[Attainment | None, Number |
     return share, mean_interval(by_block((seen.block, met / seen.window_s) for seen, met in counted))
 
 
-def _mix(cell: Cell, members: Mapping[str, Sequence[TenantObservation]], solos: Solos) -> MixSummary:
+def _mix(
+    cell: Cell,
+    members: Mapping[str, Sequence[TenantObservation]],
+    slowdown: Mapping[str, Number],
+    solos: Solos,
+) -> MixSummary:
     trials = {seen.trial: seen for group in members.values() for seen in group}.values()
     verdicts: Counter[str] = Counter(seen.verdict for seen in trials)
     slowdowns = [log_slowdowns(group, solos) for group in members.values()]
@@ -346,6 +356,7 @@ def _mix(cell: Cell, members: Mapping[str, Sequence[TenantObservation]], solos: 
         cell=cell,
         tenants=tuple(members),
         blocks=len(blocks),
+        slowdown=slowdown,
         metrics=_metrics(cell, [[logs[block] for logs in slowdowns] for block in blocks], verdicts),
         verdict=_verdict(verdicts),
         failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),

@@ -1,5 +1,6 @@
 """What a sensor is worth: two sensors of the same thing compared, and a sensor that stands still found."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,6 +90,15 @@ def compare_sensors(
         uncorrected_rmse=float(np.sqrt(np.mean((plain - shown) ** 2))),
         n=int(at.size),
     )
+
+
+def longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """The readings of the longest time without a pause."""
+    pauses = np.diff(at_s)
+    breaks = np.flatnonzero(pauses > GAP * np.median(pauses)) + 1 if pauses.size else np.empty(0, np.int64)
+    bounds = [0, *breaks.tolist(), at_s.size]
+    a, b = max(itertools.pairwise(bounds), key=lambda ends: ends[1] - ends[0])
+    return at_s[a:b], values[a:b]
 
 
 @dataclass(frozen=True, slots=True)

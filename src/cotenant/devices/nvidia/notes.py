@@ -1,6 +1,7 @@
 """What to put back, on disk: a run that is killed can't restore the controls it set, but the next command can."""
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,9 +11,11 @@ from typing import Any
 
 from cotenant.devices.state_folder import state_folder
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class SettingsNote:
     """How a GPU was before it was changed; None: not changed. Locks can't be read, so undoing one means no lock."""
 
     power_limit_w: float | None = None
@@ -29,7 +32,7 @@ class Note:
     pid: int
     started: str
     """When that process was started, so that another one with its number isn't taken for it."""
-    before: Before
+    before: SettingsNote
 
     @property
     def orphaned(self) -> bool:
@@ -37,8 +40,8 @@ class Note:
         return process_start(self.pid) != self.started
 
 
-def write(uuid: str, before: Before) -> None:
-    """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
+def write(uuid: str, before: SettingsNote) -> None:
+    """Write the note atomically, before anything is changed. Where it can't be written, the run goes on without."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +60,10 @@ def read(uuid: str) -> Note | None:
     """The note about a GPU, if there is one."""
     try:
         return _note(json.loads(_path(uuid).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("the note %s can't be used: %s", _path(uuid), error)
         return None
 
 
@@ -78,7 +84,7 @@ def _note(kept: Mapping[str, Any]) -> Note:
         uuid=str(kept["uuid"]),
         pid=int(kept["pid"]),
         started=str(kept["started"]),
-        before=Before(
+        before=SettingsNote(
             power_limit_w=None if watts is None else float(watts),
             persistence=None if persistence is None else bool(persistence),
             unlock_sm=bool(before["unlock_sm"]),

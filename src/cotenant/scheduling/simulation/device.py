@@ -45,14 +45,14 @@ class SimulatedDevice:
         return math.inf if math.isinf(self._modes.dwell_s) else now + self._random.expovariate(1 / self._modes.dwell_s)
 
     def chunk_s(self, chunk: Chunk, scale: float, began: float, idle_s: float) -> float:
-        """How long a chunk takes that begins after so much idle time."""
+        """How long a chunk takes that begins at ``began``, after ``idle_s`` of idle time."""
         while began >= self._mode_until:
             others = [mode for mode in range(len(self._modes.factors)) if mode != self._mode]
             self._mode = self._random.choice(others) if others else self._mode
             self._mode_until = self._dwell(self._mode_until)
         costs = self._costs[chunk.tenant]
         batch = len(chunk.requests)
-        cost = costs.step if chunk.steps else costs.chunks[chunk.index]
+        cost = costs.step if chunk.steps else costs.chunks[chunk.stage]
         assert cost is not None
         one = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
         work = chunk.steps * costs.step_curve.at(batch) if chunk.steps else scale * costs.curve.at(batch)

@@ -8,23 +8,15 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.frequency import (
-    BestClock,
-    PowerByClock,
-    TimeByClock,
-    best_clock,
-    fit_power,
-    fit_time,
-)
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
 from cotenant.analyse.variability.sentences import anomalies, stuck_sentence, undecided_sentences
+from cotenant.analyse.variability.shared_power import SharedPower, shared_power
 from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
-from cotenant.store.database.database import AtSetting, Database, Sensor, Work
+from cotenant.store.database.database import Database, Sensor, Work
 from cotenant.store.database.index import Source
 from cotenant.store.database.sensing import HeatOf, SensorPair, heat_fits, sensor_pairs
-from cotenant.store.database.shared_power import SharedPower, shared_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +54,6 @@ class GpuUnderWork:
             "of": self.of,
             "slow": None if self.slow is None else self.slow.to_json(),
             "changes": [change.to_json() for change in self.changes],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ClockCurve:
-    """What the clock does to one kind of work: means over GPUs, curves where there are clocks enough."""
-
-    work: str
-    simulated: bool
-    points: tuple[AtSetting, ...]
-    power: PowerByClock | None
-    time: TimeByClock | None
-    best: BestClock | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "work": self.work,
-            "simulated": self.simulated,
-            "points": [point._asdict() for point in self.points],
-            **{
-                name: None if (found := getattr(self, name)) is None else found.to_json()
-                for name in ("power", "time", "best")
-            },
         }
 
 
@@ -207,7 +175,7 @@ def gpu_story(database: Database, name: str) -> GpuStory:
         tuple(stuck_sensors(database, name)),
         tuple(sensor_pairs(database, name)),
         tuple(heat_fits(database, name)),
-        tuple(shared_power(database, name)),
+        tuple(shared_power(database.drawn(name), name, database.source_names())),
     )
 
 
@@ -230,31 +198,3 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
             )
         )
     return found
-
-
-def clock_curves(database: Database) -> list[ClockCurve]:
-    """Time and power over the clock, for work that was measured under at least three settings."""
-    groups: dict[tuple[str, bool, str | None], list[AtSetting]] = {}
-    for point in database.at_settings():
-        groups.setdefault((point.work, point.simulated, point.model), []).append(point)
-    return [
-        _curve(f"{work} on {model}" if model else work, simulated, points)
-        for (work, simulated, model), points in groups.items()
-        if len({point.settings for point in points}) >= 3
-    ]
-
-
-def _curve(work: str, simulated: bool, points: list[AtSetting]) -> ClockCurve:
-    clock = np.array([round(point.clock_mhz) for point in points], dtype=np.float64)
-    time = np.array([point.time_ms for point in points])
-    power = np.array([np.nan if point.power_w is None else point.power_w for point in points])
-    powered = bool(np.isfinite(power).all())
-    different = np.unique(clock).size
-    return ClockCurve(
-        work,
-        simulated,
-        tuple(points),
-        fit_power(clock, power) if powered and different >= 5 else None,
-        fit_time(clock, time) if different >= 3 else None,
-        best_clock(clock, power, time) if powered and different >= 2 else None,
-    )
