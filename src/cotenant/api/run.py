@@ -1,12 +1,15 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
+from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
+from cotenant.study.windows import with_windows
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -66,12 +69,44 @@ def dry_run(
     device: str | None = None,
     devices: str | None = None,
     overrides: Sequence[str] = (),
+    out: Path = Path("runs"),
 ) -> "Forecast":
-    """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
+    """What a study would take and how precise it would be, without running anything of it.
+
+    An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
+    how much this machine's speed varies.
+
+    Raises:
+        DoesNotFit: A mix can't be held.
+    """
+    from cotenant.measure.earlier import earlier
+
     plan, place = resolved(study, device, devices, overrides)
+    known = earlier(out, plan.study, place.name)
+    if known is not None and known.windows is not None:
+        plan = plan.with_study(with_windows(plan.study, known.windows))
     forecast = _forecast(plan, place)
     _require_fit(forecast, place)
-    return forecast
+    if known is None:
+        return forecast if place.simulated else _from_noise(forecast)
+    scale = forecast.seconds_max / known.seconds if known.seconds else None
+    return replace(
+        forecast,
+        widest=known.widest_after(forecast.blocks_max),
+        widest_from=f"from run {known.run}",
+        wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
+        problems=tuple(impossible(plan.study, known.alone_s)),
+    )
+
+
+def _from_noise(forecast: "Forecast") -> "Forecast":
+    from cotenant.measure.canary import block_noise, expected_half_width
+
+    noise = block_noise()
+    if noise is None or not forecast.device.startswith("cpu"):
+        return forecast
+    widest = expected_half_width(noise, forecast.blocks_max)
+    return replace(forecast, widest=widest, widest_from="if tenants vary as a plain loop did just now")
 
 
 def _require_fit(forecast: "Forecast", device: "Device") -> None:

@@ -44,11 +44,13 @@ def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
 def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
     """The files of all trials of a run that are whole, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number, seal in standing.whole.items():
-        trial = folder.trial_path(number)
+    for trial, numbers in folder.chunks().items():
+        if numbers[0] not in standing.whole:
+            continue
+        seal = standing.whole[numbers[0]]
         present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
                 if seal is None:
