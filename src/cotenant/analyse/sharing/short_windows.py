@@ -42,7 +42,7 @@ class Agree:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"check": "short_windows_agree", "answer": self.answer, "long_over_short": self.ratio.to_json()}
+        return {"check": "short_windows_agree", "answer": self.answer, "long_over_short": self.ratio}
 
     def sentence(self) -> str:
         """What to know of it."""

@@ -168,7 +168,7 @@ class Summary:
             "tenants": self.tenants,
             "mixes": self.mixes,
             "block_seconds": dict(self.block_seconds),
-            "accuracy": {run: found.to_json() for run, found in self.accuracy.items()},
+            "accuracy": self.accuracy,
             "short_windows": None if self.windows is None else self.windows.to_json(),
             "doubts": list(self.doubts),
         }
