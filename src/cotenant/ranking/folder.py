@@ -15,7 +15,7 @@ import numpy as np
 from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.ranking.protocol import Features
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.store.manifest import sync
 
 NAME = "search.json"
@@ -53,7 +53,7 @@ class SearchFolder:
         try:
             known = json.loads(opening.read_text(path / NAME, follow=False))
             version = known["schema_version"]
-            Settings.from_json(known["settings"])
+            SearchSettings.from_json(known["settings"])
         except FileNotFoundError:
             raise RunFolderError(
                 f"{path} is no search: it has no {NAME}", hint="name the folder that `cotenant search` printed"
