@@ -52,6 +52,8 @@ class Forecast:
     """A model computes the trials: their seconds pass on its clock, not on the wall."""
     left_out: tuple[str, ...] = ()
     """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
+    unchecked: tuple[str, ...] = ()
+    """What could not be known without running code that the study names, one sentence each."""
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that the device's memory can't hold.

@@ -25,6 +25,7 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
         (" SIMULATED" if forecast.simulated else "", "bold magenta"),
         f"\n{plan}\n{_clock(time, simulated=forecast.simulated)}\n{size(forecast.memory_bytes)} of memory free",
         *(f"\nleft out: {literal(sentence)}" for sentence in forecast.left_out),
+        *(f"\nnot checked: {literal(sentence)}" for sentence in forecast.unchecked),
     )
     shown = forecast.memory[:MOST_MIXES]
     rows = [(mix.mix, _need(mix), mix.biggest, "yes" if mix.fits else "NO") for mix in shown]
