@@ -1,7 +1,11 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
+<<<<<<< HEAD
 from dataclasses import replace
+=======
+from dataclasses import dataclass, replace
+>>>>>>> integrity
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +75,7 @@ def dry_run(
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
 ) -> "Forecast":
+<<<<<<< HEAD
     """What a study would take and how precise it would be, without running anything of it.
 
     An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
@@ -86,6 +91,18 @@ def dry_run(
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
     forecast = _forecast(plan, place)
+=======
+    """What a study would take: trials, time, memory. Nothing that the study names is run or imported.
+
+    Raises:
+        CotenantError: The study is wrong, or a mix can't be held.
+    """
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    unknown = check_workloads(plan.study, execute=False)
+    forecast = replace(_forecast(plan, place), unchecked=unknown)
+>>>>>>> integrity
     _require_fit(forecast, place)
     if known is None:
         return forecast if place.simulated else _from_noise(forecast)
@@ -117,12 +134,21 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    """A study made definite on its device, checked as far as that goes without starting anything."""
+    """A study made definite on its device, with every workload checked; that imports code which the study names."""
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    check_workloads(plan.study)
+    return plan, place
+
+
+def _unchecked(
+    study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
+) -> "tuple[RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
-    from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
@@ -135,7 +161,6 @@ def resolved(
     if devices is not None:
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
-    check_workloads(study)
     return plan_for(study, place), place
 
 

@@ -18,8 +18,8 @@ from cotenant.measure.sampler import Sampler, Samples
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.fixtures import Fixtures
 from cotenant.measure.tenants.host_process import HostProcess
-from cotenant.measure.tenants.own_use import OwnUseProbe
 from cotenant.measure.tenants.messages import WindowTimes
+from cotenant.measure.tenants.own_use import OwnUseProbe
 from cotenant.measure.tenants.pool import TenantPool
 from cotenant.measure.tenants.seat_run import Place, open_seats
 from cotenant.measure.tenants.sequence import Window, begun, serve_sequence

@@ -57,6 +57,7 @@ class Forecast:
     """A model computes the trials: their seconds pass on its clock, not on the wall."""
     left_out: tuple[str, ...] = ()
     """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
+<<<<<<< HEAD
     window_s: float | None = None
     """Length of a window; None: chosen when the tenants are known, here counted as the shortest."""
     widest: float | None = None
@@ -67,6 +68,10 @@ class Forecast:
     """Of a simulated device: how long computing it will take on this machine; None: not known."""
     problems: tuple[str, ...] = ()
     """One sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
+=======
+    unchecked: tuple[str, ...] = ()
+    """What could not be known without running code that the study names, one sentence each."""
+>>>>>>> integrity
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that the device's memory can't hold.

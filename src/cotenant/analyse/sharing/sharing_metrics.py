@@ -13,7 +13,6 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import BOOTSTRAP_FROM, Floats, Numbers, positive_interval, ratio_interval
 from cotenant.analyse.estimates.robust import huber
 
-
 _STEP = 1e-4
 """Of a logarithm, for slopes."""
 

@@ -36,7 +36,7 @@ class Agree:
         """`agree`: within the margin. `differ`: beyond 1. Else there were too few to tell."""
         if self.ratio.lo is None or self.ratio.hi is None:
             return "can't tell"
-        if 1 / (1 + MARGIN) <= self.ratio.lo and self.ratio.hi <= 1 + MARGIN:
+        if self.ratio.lo >= 1 / (1 + MARGIN) and self.ratio.hi <= 1 + MARGIN:
             return "agree"
         return "differ" if self.ratio.lo > 1 or self.ratio.hi < 1 else "can't tell"
 
