@@ -41,6 +41,7 @@ class SeatRun:
     """Of an open load: when requests are due, from the window's common start."""
     first: int
     part: ArenaPart
+    canary: bool = False
     result: SeatResult | None = None
     fate: str | None = None
     """How it ended before its time, where that differs from how its process did."""
@@ -55,6 +56,7 @@ class SeatRun:
             outstanding=0 if self.load.open else self.load.outstanding,
             scheduled=0 if self.offsets is None else self.offsets.size,
             synchronised=self.tenant.synchronised,
+            canary=self.canary,
             tenant=self.tenant.name,
         )
 
@@ -90,7 +92,7 @@ Place = tuple[HostProcess, int]
 
 @contextlib.contextmanager
 def open_seats(
-    trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float]
+    trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float], *, canary: bool
 ) -> Iterator[list[list[SeatRun]]]:
     """The seats of each trial of a sequence with their memory laid out; it is given back on leaving."""
     needs = [
@@ -118,7 +120,7 @@ def open_seats(
                 if offsets is not None:
                     part.intended[: offsets.size] = offsets
                 first = filled[place]
-                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part))
+                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, canary))
                 filled[place] += capacity
             sequence.append(seats)
         try:
