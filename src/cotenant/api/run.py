@@ -1,11 +1,7 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
-<<<<<<< HEAD
 from dataclasses import replace
-=======
-from dataclasses import dataclass, replace
->>>>>>> integrity
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,34 +71,23 @@ def dry_run(
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
 ) -> "Forecast":
-<<<<<<< HEAD
-    """What a study would take and how precise it would be, without running anything of it.
+    """What a study would take and how precise it would be. Nothing that the study names is run or imported.
 
     An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
     how much this machine's speed varies.
 
     Raises:
-        DoesNotFit: A mix can't be held.
-    """
-    from cotenant.measure.earlier import earlier
-
-    plan, place = resolved(study, device, devices, overrides)
-    known = earlier(out, plan.study, place.name)
-    if known is not None and known.windows is not None:
-        plan = plan.with_study(with_windows(plan.study, known.windows))
-    forecast = _forecast(plan, place)
-=======
-    """What a study would take: trials, time, memory. Nothing that the study names is run or imported.
-
-    Raises:
         CotenantError: The study is wrong, or a mix can't be held.
     """
+    from cotenant.measure.earlier import earlier
     from cotenant.study.workload_check import check_workloads
 
     plan, place = _unchecked(study, device, devices, overrides)
     unknown = check_workloads(plan.study, execute=False)
+    known = earlier(out, plan.study, place.name)
+    if known is not None and known.windows is not None:
+        plan = plan.with_study(with_windows(plan.study, known.windows))
     forecast = replace(_forecast(plan, place), unchecked=unknown)
->>>>>>> integrity
     _require_fit(forecast, place)
     if known is None:
         return forecast if place.simulated else _from_noise(forecast)

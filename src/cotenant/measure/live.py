@@ -192,8 +192,7 @@ class LiveBench:
                 alike.append(trial)
         ends = np.cumsum([trial.window_s + trial.lead_s for trial in alike])
         parts = max(1, round(float(ends[-1]) / CHUNK_S))  # of equal length: no short rest with a commit of its own
-        alike = alike[: min(int(np.searchsorted(ends, ends[-1] / parts)) + 1, Board.WINDOWS)]
-        return alike
+        return alike[: min(int(np.searchsorted(ends, ends[-1] / parts)) + 1, Board.WINDOWS)]
 
     def _served_together(
         self, used: Device, trials: Sequence[Trial], probes: Sequence[Probe], rates: Mapping[str, float]

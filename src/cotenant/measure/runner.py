@@ -1,4 +1,4 @@
-"""Carries out a study: blocks of trials until the answer is precise enough, each chunk of trials on disk before the next.
+"""Carries out a study: blocks of trials until the answer is precise enough, each chunk on disk before the next.
 
 Blocks of short windows are carried out several at a time, about a second's worth.
 """

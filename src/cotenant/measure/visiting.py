@@ -1,4 +1,4 @@
-"""Which cells of a block are visited: those that are precise enough are seen less often, so that others get the time."""
+"""Which cells of a block are visited: precise ones less often, so that others get the time."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -69,11 +69,7 @@ class Contract:
             )
 
     def within_s(self, steps: int) -> float:
-<<<<<<< HEAD
         """How long a request with this number of decode steps may take."""
-=======
-        """How long a request of so many decode steps may take."""
->>>>>>> integrity
         return self.objective_s + self.per_step_s * steps
 
 

@@ -12,7 +12,6 @@ from cotenant.study.windows import expected
 from cotenant.study.words import shown
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
-
 SWITCH_S = 0.015
 """From one trial to the next: who is still serving finishes, and all start anew. Measured on two cores."""
 
@@ -57,7 +56,6 @@ class Forecast:
     """A model computes the trials: their seconds pass on its clock, not on the wall."""
     left_out: tuple[str, ...] = ()
     """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
-<<<<<<< HEAD
     window_s: float | None = None
     """Length of a window; None: chosen when the tenants are known, here counted as the shortest."""
     widest: float | None = None
@@ -68,10 +66,8 @@ class Forecast:
     """Of a simulated device: how long computing it will take on this machine; None: not known."""
     problems: tuple[str, ...] = ()
     """One sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
-=======
     unchecked: tuple[str, ...] = ()
     """What could not be known without running code that the study names, one sentence each."""
->>>>>>> integrity
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that the device's memory can't hold.

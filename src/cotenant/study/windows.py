@@ -1,8 +1,8 @@
 """How long a trial's window is where the study leaves it to us: as short as the slowest tenant allows.
 
 Drift cancels inside a block, so many short blocks beat few long ones. A window has to hold several requests of every
-tenant, after a lead in which caches and clocks settle. Long windows remain for what needs time: open loads, whose queues
-build up slowly, and settings and preconditions, whose effect is on power and heat.
+tenant, after a lead in which caches and clocks settle. Long windows remain for what needs time: open loads, whose
+queues build up slowly, and settings and preconditions, whose effect is on power and heat.
 """
 
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def with_windows(study: Study, windows: Windows) -> Study:
 
 
 def with_a_long_one(trials: tuple[Trial, ...], block: int) -> tuple[Trial, ...]:
-    """In every fourth block of short windows one, another each time, is long: it shows whether short ones are biased."""
+    """Make one window of every fourth block long, another each time, to show whether short ones are biased."""
     if block % LONG_EVERY != LONG_EVERY - 1 or not trials or trials[0].window_s >= LONG_FROM_S:
         return trials
     by_number = sorted(trial.number for trial in trials)

@@ -25,11 +25,8 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
         (" SIMULATED" if forecast.simulated else "", "bold magenta"),
         f"\n{plan}\n{_clock(time, forecast)}{_width(forecast)}\n{size(forecast.memory_bytes)} of memory free",
         *(f"\nleft out: {literal(sentence)}" for sentence in forecast.left_out),
-<<<<<<< HEAD
         *((f"\n{literal(sentence)}", "yellow") for sentence in forecast.problems),
-=======
         *(f"\nnot checked: {literal(sentence)}" for sentence in forecast.unchecked),
->>>>>>> integrity
     )
     shown = forecast.memory[:MOST_MIXES]
     rows = [(mix.mix, _need(mix), mix.biggest, "yes" if mix.fits else "NO") for mix in shown]
