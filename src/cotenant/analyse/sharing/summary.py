@@ -327,9 +327,7 @@ def _mean(
     return positive_interval(by_block(values)) if values else Missing(absent)
 
 
-def _slowdown(
-    cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None
-) -> Number:
+def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None) -> Number:
     logs = log_slowdowns(group, solos, calm)
     if not logs:
         return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
