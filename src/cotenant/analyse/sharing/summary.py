@@ -37,7 +37,7 @@ NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
 NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
 BY_DEFINITION = "by definition"
-JUDGED_ALONE_S = 0.5
+JUDGED_ALONE_S = 1.0
 """Trials with a window of at least this length carry a verdict on their own steadiness."""
 
 

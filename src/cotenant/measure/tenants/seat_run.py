@@ -46,6 +46,11 @@ class SeatRun:
     fate: str | None = None
     """How it ended before its time, where that differs from how its process did."""
 
+    @property
+    def _sends_later(self) -> bool:
+        """It sends its only request after the canary, which may end behind the window: then nothing was due in it."""
+        return self.canary and self.load.outstanding == 1
+
     def order(self) -> SeatWindow:
         """What its host is told."""
         return SeatWindow(
@@ -73,7 +78,8 @@ class SeatRun:
         )
         if self.offsets is not None:
             requests = with_unserved(requests, timing.start_ns + self.offsets, timing.window_end_ns)
-        elif self.result is not None and not self.result.stopped_early:  # else its trial is invalid for that
+        elif self.result is not None and not self.result.stopped_early and not self._sends_later:
+            # Of one that stopped early the trial is invalid for that.
             requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
             tenant=self.tenant,
