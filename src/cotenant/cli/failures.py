@@ -106,18 +106,20 @@ def _system(problem: OSError) -> Failure:
     return Failure(f"the system refused{where}: {(problem.strerror or 'unknown reason').lower()}.")
 
 
+_OUT_OF_MEMORY = ("failed to map", "cannot allocate", "without exception set")
+"""How the loader and the interpreter put it."""
+
+
 def _refused(problem: BaseException) -> Failure | None:
     """What the system refused to a library, which says so in its own way; None: it is a defect of ours."""
     words = str(problem).splitlines()[0].split(": ", 1)[-1].rstrip(".") if str(problem) else ""
     match type(problem).__name__, words:
         case (("MemoryError" | "OutOfMemoryException"), _):
             return Failure(_MEMORY, hint=_MEMORY_HINT)
-        case "ImportError", _ if "failed to map" in words or "cannot allocate" in words:
+        case (("ImportError" | "SystemError"), _) if any(sign in words for sign in _OUT_OF_MEMORY):
             return Failure(_MEMORY, hint=_MEMORY_HINT)
         case "ImportError", _ if "shared object" in words:
             return Failure(f"a library can't be loaded: {words}.")
-        case "SystemError", _ if "without exception set" in words:  # the interpreter's way to run out of memory
-            return Failure(_MEMORY, hint=_MEMORY_HINT)
         case "RuntimeError", _ if "start new thread" in words:
             return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
         case "IOException", _ if type(problem).__module__ == "_duckdb":

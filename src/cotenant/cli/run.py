@@ -36,6 +36,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
               help="Folder in which the run gets a folder of its own.")  # fmt: skip
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
 def command(
     *,
@@ -47,6 +48,7 @@ def command(
     out: Path,
     resume: Path | None,
     quiet: bool,
+    everything: bool,
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
@@ -83,7 +85,7 @@ def command(
     if as_json:
         show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
-        show_result(result)
+        show_result(result, everything=everything)
         show_next(result.folder)
     return Exit.OK if result.usable else Exit.NOT_READY
 
