@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
+    from cotenant.api.verify import verify as verify
     from cotenant.api.view import view as view
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from cotenant.store.database.sensing import SensorPair as SensorPair
     from cotenant.store.imports.search_json import SearchJson as SearchJson
     from cotenant.store.query import Table as Table
+    from cotenant.store.verifying import Verified as Verified
     from cotenant.study.forecast import Forecast as Forecast
     from cotenant.study.library import StudyInfo as StudyInfo
     from cotenant.study.model import Study as Study
@@ -122,6 +124,7 @@ _HOMES = {
     "api.selftest": "selftest",
     "api.show": "show show_search_results",
     "api.sql": "sql",
+    "api.verify": "verify",
     "api.view": "view",
     "analyse.comparison.history": "History",
     "analyse.comparison.pair": "Comparison",
@@ -157,6 +160,7 @@ _HOMES = {
     "store.database.sensing": "SensorPair",
     "store.imports.search_json": "SearchJson",
     "store.query": "Table",
+    "store.verifying": "Verified",
     "study.forecast": "Forecast",
     "study.library": "StudyInfo",
     "study.model": "Study",

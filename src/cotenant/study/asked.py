@@ -8,12 +8,12 @@ def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
     """The precision of slowdowns (relative half-width) that the study asked for, if it is one study."""
     from cotenant.errors import StudyError
     from cotenant.study.shares import share_of_one
-    from cotenant.study.tree import read
+    from cotenant.study.tree import NotYaml, read
 
     asked = {str(manifest.get("study", "")) for manifest in manifests}
     if len(asked) != 1 or not (text := asked.pop()):
         return None
     try:
         return share_of_one(read(text).data["until"]["interval"])
-    except (StudyError, KeyError, TypeError, ValueError):  # it asked for none, or wasn't written by `run`
+    except (StudyError, NotYaml, KeyError, TypeError, ValueError):  # it asked for none, or wasn't written by `run`
         return None
