@@ -13,7 +13,6 @@ import click
 
 from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
-from cotenant.cli.failures import explain, tell
 from cotenant.cli.notices import spoken
 from cotenant.cli.surroundings import refusal
 
@@ -110,6 +109,8 @@ def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
     """Run one command line and return its exit code."""
     if refused := refusal():
+        from cotenant.cli.failures import tell
+
         tell(refused)
         return refused.code
     for stream in (sys.stdout, sys.stderr):
@@ -129,6 +130,8 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
+        from cotenant.cli.failures import explain, tell
+
         stopped = interruption.came() and not isinstance(problem, KeyboardInterrupt)
         failure = explain(KeyboardInterrupt() if stopped else problem)
         tell(failure)
