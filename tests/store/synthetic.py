@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.store import seals, views
+from cotenant.store import integrity, seals, views
 from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TrialRecords
 
@@ -14,7 +14,8 @@ WINDOW_START_NS = 1_000_000_000
 
 def connect(paths: list[Path]) -> Any:
     """A database of runs, locked as that of `cotenant sql` is."""
-    files = views.find_files(views.find_folders(paths).values())
+    folders = views.find_folders(paths)
+    files = {run: views.files_of(folder, integrity.usable(folder)) for run, folder in folders.items()}
     con = views.open_views(files)
     views.lock(con, files)
     return con

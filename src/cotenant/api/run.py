@@ -1,12 +1,15 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
+from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
+from cotenant.study.windows import with_windows
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -66,12 +69,46 @@ def dry_run(
     device: str | None = None,
     devices: str | None = None,
     overrides: Sequence[str] = (),
+    out: Path = Path("runs"),
 ) -> "Forecast":
-    """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
-    plan, place = resolved(study, device, devices, overrides)
-    forecast = _forecast(plan, place)
+    """What a study would take and how precise it would be. Nothing that the study names is run or imported.
+
+    An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
+    how much this machine's speed varies.
+
+    Raises:
+        CotenantError: The study is wrong, or a mix can't be held.
+    """
+    from cotenant.measure.earlier import earlier
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    unknown = check_workloads(plan.study, execute=False)
+    known = earlier(out, plan.study, place.name)
+    if known is not None and known.windows is not None:
+        plan = plan.with_study(with_windows(plan.study, known.windows))
+    forecast = replace(_forecast(plan, place), unchecked=unknown)
     _require_fit(forecast, place)
-    return forecast
+    if known is None:
+        return forecast if place.simulated else _from_noise(forecast)
+    scale = forecast.seconds_max / known.seconds if known.seconds else None
+    return replace(
+        forecast,
+        widest=known.widest_after(forecast.blocks_max),
+        widest_from=f"from run {known.run}",
+        wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
+        problems=tuple(impossible(plan.study, known.alone_s)),
+    )
+
+
+def _from_noise(forecast: "Forecast") -> "Forecast":
+    from cotenant.measure.canary import block_noise, expected_half_width
+
+    noise = block_noise()
+    if noise is None or not forecast.device.startswith("cpu"):
+        return forecast
+    widest = expected_half_width(noise, forecast.blocks_max)
+    return replace(forecast, widest=widest, widest_from="if tenants vary as a plain loop did just now")
 
 
 def _require_fit(forecast: "Forecast", device: "Device") -> None:
@@ -82,12 +119,21 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    """A study made definite on its device, checked as far as that goes without starting anything."""
+    """A study made definite on its device, with every workload checked; that imports code which the study names."""
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    check_workloads(plan.study)
+    return plan, place
+
+
+def _unchecked(
+    study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
+) -> "tuple[RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
-    from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
@@ -100,7 +146,6 @@ def resolved(
     if devices is not None:
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
-    check_workloads(study)
     return plan_for(study, place), place
 
 

@@ -114,6 +114,10 @@ def _refused(problem: BaseException) -> Failure | None:
             return Failure(_MEMORY, hint=_MEMORY_HINT)
         case "ImportError", _ if "failed to map" in words or "cannot allocate" in words:
             return Failure(_MEMORY, hint=_MEMORY_HINT)
+        case "ImportError", _ if "shared object" in words:
+            return Failure(f"a library can't be loaded: {words}.")
+        case "SystemError", _ if "without exception set" in words:  # the interpreter's way to run out of memory
+            return Failure(_MEMORY, hint=_MEMORY_HINT)
         case "RuntimeError", _ if "start new thread" in words:
             return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
         case "IOException", _ if type(problem).__module__ == "_duckdb":

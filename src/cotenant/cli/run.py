@@ -55,7 +55,7 @@ def command(
             "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
         )
     if study is not None and dry_run:
-        return _forecast(study, device, devices, overrides, as_json=as_json)
+        return _forecast(study, device, devices, overrides, out, as_json=as_json)
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
@@ -88,11 +88,13 @@ def command(
     return Exit.OK if result.usable else Exit.NOT_READY
 
 
-def _forecast(study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
+def _forecast(
+    study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], out: Path, *, as_json: bool
+) -> int:
     from cotenant.api.run import dry_run
     from cotenant.reporting.terminal.forecast import forecast_tables
 
-    forecast = dry_run(study, device=device, devices=devices, overrides=overrides)
+    forecast = dry_run(study, device=device, devices=devices, overrides=overrides, out=out)
     if as_json:
         show_json(forecast)
     else:

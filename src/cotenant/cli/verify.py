@@ -41,8 +41,9 @@ def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
 
 def _words(one: "Verified") -> str:
     from cotenant.reporting.terminal.literal import literal
+    from cotenant.text import amount
 
-    lines = [f"{one.run}: {one.state}, {one.trials} trial{'' if one.trials == 1 else 's'}"]
+    lines = [f"{one.run}: {one.state}, {amount(one.trials, 'trial')}"]
     if one.unsealed:
         lines.append(f"  {one.unsealed} were written without a seal: damage to them can't be noticed")
     lines += [f"  {sentence}" for sentence in one.damaged]

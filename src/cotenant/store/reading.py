@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cotenant.store import views
+from cotenant.store import integrity, views
 from cotenant.store.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class OpenRuns:
     con: "duckdb.DuckDBPyConnection"
     paths: Sequence[Path]
     """The folders as the caller named them, in the order of ``folders``."""
+    damage: Sequence[str]
+    """A sentence for everything that had to be left out."""
 
     @property
     def manifests(self) -> list[Mapping[str, Any]]:
@@ -50,11 +52,13 @@ def open_runs(paths: Sequence[Path]) -> Iterator[OpenRuns]:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or two folders hold the same run.
     """
     folders = views.find_folders(paths)
-    files = views.find_files(folders.values())
+    standings = {run: integrity.usable(folder) for run, folder in folders.items()}
+    files = {run: views.files_of(folder, standings[run]) for run, folder in folders.items()}
+    damage = [one for run, folder in folders.items() for one in integrity.sentences(folder, standings[run])]
     con = views.open_views(files)
     named = {path.resolve(): path for path in reversed(paths)}
     try:
         with views.damage_named(files):
-            yield OpenRuns(folders, files, con, [named[folder.path] for folder in folders.values()])
+            yield OpenRuns(folders, files, con, [named[folder.path] for folder in folders.values()], damage)
     finally:
         con.close()

@@ -37,7 +37,7 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         device_use=device_use(readings(runs, SENSORS), manifests),
         sweeps=tuple(sweeps(clock_readings(runs))),
         notes=tuple(_profiled(path) for path, one in zip(runs.paths, manifests, strict=True) if PROFILE_PASS in one),
-        sentences=tuple(closing_sentences(summary, asked_interval(manifests))),
+        sentences=(*runs.damage, *closing_sentences(summary, asked_interval(manifests))),
     )
 
 

@@ -1,6 +1,6 @@
 """Any number of runs as one database: a view for each table, with the run's identity in every row."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,22 +41,16 @@ def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
     return found
 
 
-def find_files(folders: Iterable[RunFolder]) -> Files:
-    """Every Parquet file of the runs."""
-    found: dict[str, Mapping[str, Sequence[Path]]] = {}
-    for folder in folders:
-        found[folder.run] = _files_of(folder)
-    return found
-
-
-def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
-    """The files of all trials that are whole; a warning says what was left out."""
+def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
+    """The files of all trials of a run that are whole, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number, seal in integrity.usable(folder).whole.items():
-        trial = folder.trial_path(number)
+    for trial, numbers in folder.chunks().items():
+        if numbers[0] not in standing.whole:
+            continue
+        seal = standing.whole[numbers[0]]
         present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
                 if seal is None:

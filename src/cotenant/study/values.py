@@ -69,6 +69,14 @@ def _duration_written(seconds: float) -> str:
     return f"{Decimal(repr(seconds)):f}s"
 
 
+def _or_auto(read: Callable[[Any], float]) -> Callable[[Any], float | None]:
+    return lambda value: None if value is None or value == AUTO else read(value)
+
+
+def _auto_written(seconds: float | None) -> str:
+    return AUTO if seconds is None else _duration_written(seconds)
+
+
 def _quantile(value: Any) -> float:
     match = _QUANTILE.match(value.strip()) if isinstance(value, str) else None
     quantile = float(Decimal(match.group(1)) / 100) if match else value
@@ -156,6 +164,8 @@ _DURATION_SCHEMA = {
     ],
     "examples": ["500ms", "2s", "2min", 1.5],
 }
+AUTO = "auto"
+_AUTO_SCHEMA = {"anyOf": [{"const": AUTO}, *_DURATION_SCHEMA["anyOf"]]}
 
 Count = Annotated[int, PlainValidator(_whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
 Copies = Annotated[int, PlainValidator(_whole(2, 1000)), WithJsonSchema({"type": "integer", "minimum": 2})]
@@ -173,6 +183,19 @@ SecondsOrZero = Annotated[
     PlainValidator(_duration("300ms", zero=True)),
     PlainSerializer(_duration_written),
     WithJsonSchema(_DURATION_SCHEMA),
+]
+AutoSeconds = Annotated[
+    float | None,
+    PlainValidator(_or_auto(read_duration)),
+    PlainSerializer(_auto_written),
+    WithJsonSchema(_AUTO_SCHEMA),
+]
+"""None: chosen when the tenants are known."""
+AutoSecondsOrZero = Annotated[
+    float | None,
+    PlainValidator(_or_auto(_duration("300ms", zero=True))),
+    PlainSerializer(_auto_written),
+    WithJsonSchema(_AUTO_SCHEMA),
 ]
 Latency = Annotated[
     float,

@@ -80,7 +80,7 @@ class Binding:
             "while_serving": self.while_serving,
             "sure": self.sure,
             "reason": self.reason,
-            "service_ms": self.service_ms.to_json(),
+            "service_ms": self.service_ms,
             "cores": self.cores,
             "compute_share": self.compute_share,
             "bandwidth_share": self.bandwidth_share,

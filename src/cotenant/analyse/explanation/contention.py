@@ -68,8 +68,8 @@ class MixStory:
             "bandwidth_wanted": self.bandwidth_wanted,
             "aggressor": self.aggressor,
             "victim": self.victim,
-            "imbalance": self.imbalance.to_json(),
-            "stp": self.stp.to_json(),
+            "imbalance": self.imbalance,
+            "stp": self.stp,
             "missed": list(self.missed),
             "worth": self.worth,
         }

@@ -37,10 +37,10 @@ class Explanation:
             {
                 "schema_version": SCHEMA_VERSION,
                 "simulated": self.simulated,
-                "tenants": [one.to_json() for one in self.tenants],
-                "slowdowns": [one.to_json() for one in self.splits],
-                "mixes": [one.to_json() for one in self.mixes],
-                "circumstances": [one.to_json() for one in self.circumstances],
+                "tenants": self.tenants,
+                "slowdowns": self.splits,
+                "mixes": self.mixes,
+                "circumstances": self.circumstances,
                 "more": list(self.more),
                 "sentences": explanation_sentences(self),
             }

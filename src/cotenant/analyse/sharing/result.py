@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.plain import plain
@@ -52,6 +53,11 @@ class Result(Tabular):
     def why(self) -> str:
         """Why the run ended: precise enough, time budget used, all blocks done."""
         return str(self.manifests[0].get("why") or self.manifests[0].get("state") or "")
+
+    @property
+    def answer(self) -> Answer:
+        """What to do: who may share, how, and what would decide the rest."""
+        return decide(self.summary)
 
     @property
     def advice(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ WORTH_SAYING = 0.10
 TOO_GOOD = 0.10
 """Beyond all tenants alone by more than this: not sharing's merit, but a disturbance of the trials alone."""
 
+MOST_DOUBTS = 3
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
 """Beyond that the advice is not patience."""
@@ -41,15 +42,56 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
     lines = [
+        *(found.sentence() for found in summary.accuracy.values()),
         *_slowdowns(summary, shared, label),
         *_objectives(summary.tenants, label),
         *_rejected(summary.mixes),
+        *summary.doubts[:MOST_DOUBTS],
+        *([summary.windows.sentence()] if summary.windows is not None else []),
         *_imprecise(summary, label, target),
         *advice(summary),
     ]
     if any(mix.cell.simulated for mix in summary.mixes):
         lines.append("Simulated devices computed these numbers; nothing was measured on them.")
     return lines
+
+
+def headline(summary: Summary) -> str | None:
+    """The answer in one sentence: how to share the fullest mix, and how not to; None: there is nothing to choose from."""
+    label = _Label(summary)
+    groups = [
+        group
+        for group in _options([mix for mix in summary.mixes if not mix.cell.solo and mix.cell.sharing != APART])
+        if isinstance(group[0].metrics["stp"], Estimate)
+    ]
+    if not groups:
+        return None
+    group = max(groups, key=lambda one: (len(one[0].tenants), len(one)))
+    ranked = sorted(
+        ((mix, stp) for mix in group if isinstance(stp := mix.metrics["stp"], Estimate)), key=lambda one: -one[1].est
+    )
+    (best, most), (worst, least) = ranked[0], ranked[-1]
+    who = " and ".join(_listed(best.tenants)) + label.apart_from_sharing(best.cell)
+    figure = f"{most.est:.2f}x {_ends(most)}".rstrip()
+    if most.lo is None or most.hi is None:
+        return f"{who}: one block, so nothing can be said about sharing yet."
+    if most.hi < 1:
+        return (
+            f"Don't share {who}: even by {best.cell.sharing} they do {figure} the {_goods(best.cell)} of taking turns."
+        )
+    if most.lo <= 1:
+        return f"Sharing {who} gains nothing that shows yet: {figure} the {_goods(best.cell)} of taking turns."
+    answer = f"Share {who} by {best.cell.sharing}: {figure} the {_goods(best.cell)} of taking turns"
+    if len(ranked) == 1 or least.hi is None:
+        return answer + "."
+    if least.hi >= most.lo:
+        return f"{answer}; {worst.cell.sharing} can't be told apart from it."
+    verdict = "costs more than it gains" if least.hi < 1 else "gains least"
+    return f"{answer}; {worst.cell.sharing} {verdict}, {least.est:.2f}x {_ends(least)}."
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    return [", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names)
 
 
 class _Label:

@@ -47,10 +47,7 @@ class ClockCurve:
             "work": self.work,
             "simulated": self.simulated,
             "points": [point._asdict() for point in self.points],
-            **{
-                name: None if (found := getattr(self, name)) is None else found.to_json()
-                for name in ("power", "time", "best")
-            },
+            **{name: getattr(self, name) for name in ("power", "time", "best")},
         }
 
 

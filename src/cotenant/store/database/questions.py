@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.analyse.plain import plain
 from cotenant.analyse.variability.drift import Change
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
@@ -29,7 +30,7 @@ class StuckSensor:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"gpu": self.gpu, "source": self.source, **self.stuck.to_json()}
+        return {"gpu": self.gpu, "source": self.source, **plain(self.stuck)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,11 @@ class GpuUnderWork:
         """Plain data."""
         return {
             "work": self.work,
-            **self.profile.to_json(),
+            **plain(self.profile),
             "place": self.place,
             "of": self.of,
-            "slow": None if self.slow is None else self.slow.to_json(),
-            "changes": [change.to_json() for change in self.changes],
+            "slow": self.slow,
+            "changes": self.changes,
         }
 
 
@@ -69,8 +70,8 @@ class Contents:
         """Plain data."""
         return {
             "database": str(self.home),
-            "sources": [source.to_json() for source in self.sources],
-            "works": [work.to_json() for work in self.works],
+            "sources": self.sources,
+            "works": self.works,
         }
 
 
@@ -93,12 +94,12 @@ class GpuStory:
         """Plain data."""
         return {
             "gpu": self.gpu,
-            "works": [work.to_json() for work in self.works],
+            "works": self.works,
             "sensors": self.sensors,
-            "stuck_sensors": [one.to_json() for one in self.stuck],
-            "sensor_pairs": [one.to_json() for one in self.pairs],
-            "heat": [one.to_json() for one in self.heat],
-            "shared_power": [one.to_json() for one in self.shared],
+            "stuck_sensors": self.stuck,
+            "sensor_pairs": self.pairs,
+            "heat": self.heat,
+            "shared_power": self.shared,
         }
 
 
@@ -122,10 +123,10 @@ class Anomalies:
         """Plain data."""
         return {
             "sentences": self.sentences(),
-            "slow": [{"work": work.work, **one.to_json()} for work in self.works for one in work.slow],
+            "slow": [{"work": work.work, **plain(one)} for work in self.works for one in work.slow],
             "changes": [{"work": work.work, **one.to_json()} for work in self.works for one in work.drift.changes],
-            "sick_sensors": [{"work": work.work, **one.to_json()} for work in self.works for one in work.sick_sensors],
-            "stuck_sensors": [one.to_json() for one in self.stuck],
+            "sick_sensors": [{"work": work.work, **plain(one)} for work in self.works for one in work.sick_sensors],
+            "stuck_sensors": self.stuck,
         }
 
 

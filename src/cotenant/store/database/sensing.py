@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.analyse.plain import plain
 from cotenant.analyse.variability.heat import HeatFit, fit_heat
 from cotenant.analyse.variability.sensors import SensorComparison, compare_sensors, longest_stretch
 from cotenant.errors import DatabaseError
@@ -32,7 +33,7 @@ class SensorPair:
         return {
             "reference": self.reference._asdict(),
             "other": self.other._asdict(),
-            **self.comparison.to_json(),
+            **plain(self.comparison),
         }
 
 
@@ -44,11 +45,6 @@ class HeatOf:
     source: str
     fit: HeatFit | None
     why_not: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        fit = None if self.fit is None else self.fit.to_json()
-        return {"gpu": self.gpu, "source": self.source, "fit": fit, "why_not": self.why_not}
 
 
 def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
