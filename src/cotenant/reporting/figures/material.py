@@ -1,6 +1,6 @@
 """Everything a report is made of, reduced from the records of any number of runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from cotenant.analyse.sharing.peaks import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.figures.names import Names, letters
 from cotenant.reporting.html.variability_material import FleetMaterial, gather_runs
-from cotenant.store import integrity
-from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
 from cotenant.store.results import result_of
@@ -83,7 +81,7 @@ def gather(paths: Sequence[Path]) -> Material:
         names=Names([mix.cell for mix in result.mixes], list(folders)),
         summary=result.summary,
         advice=result.advice,
-        sentences=(*_damage(folders.values()), *result.sentences),
+        sentences=result.sentences,
         curves=tuple(collector.curves),
         tenants=tenants,
         trials=records.trials,
@@ -93,9 +91,3 @@ def gather(paths: Sequence[Path]) -> Material:
         device_use=result.device_use,
         fleet=gather_runs(paths) if members > 1 else None,
     )
-
-
-def _damage(folders: Iterable[RunFolder]) -> Iterator[str]:
-    """What had to be left out of the page."""
-    for folder in folders:
-        yield from integrity.sentences(folder, integrity.standing(folder))
