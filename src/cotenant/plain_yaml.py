@@ -154,7 +154,7 @@ def _plain(node: Node) -> Any:
 
 def tagged(node: Node) -> NotYaml:
     """What to say of a node with a tag."""
-    return NotYaml(f'tags such as {json.dumps(node.tag.replace(TAG, "!!")[:80])} are not used here', _row(node))
+    return NotYaml(f"tags such as {json.dumps(node.tag.replace(TAG, '!!')[:80])} are not used here", _row(node))
 
 
 def _row(node: Node) -> int:

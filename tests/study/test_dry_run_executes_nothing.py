@@ -60,6 +60,8 @@ def test_a_command_is_not_started(tmp_path):
 
 
 def test_what_the_study_itself_says_wrongly_is_still_refused(tmp_path, capsys):
-    (tmp_path / "s.yaml").write_text("tenants:\n  a: {workload: 'mine:serve', params: {stated: {memory: lots}}}\nmixes: [solo]\n")
+    (tmp_path / "s.yaml").write_text(
+        "tenants:\n  a: {workload: 'mine:serve', params: {stated: {memory: lots}}}\nmixes: [solo]\n"
+    )
     assert main(["run", str(tmp_path / "s.yaml"), "--dry-run"]) == 1
     assert "memory" in capsys.readouterr().err
