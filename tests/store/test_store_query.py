@@ -1,5 +1,8 @@
 """SQL over runs: any SELECT, and nothing but reading them."""
 
+import subprocess
+import sys
+
 import pytest
 from synthetic import trial
 
