@@ -23,6 +23,10 @@ MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
 
+CANARY = "canary_us"
+"""The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of one table."""
@@ -202,6 +206,8 @@ class TenantObservation:
     slo_quantile: float | None = None
     slo_met: int | None = None
     """Requests within the objective, of ``n + unfinished``."""
+    canary_us: float | None = None
+    """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
     """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None
