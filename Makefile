@@ -15,8 +15,8 @@ test: check               ## the checks, then every test: those that measure rea
 	$(BIN)/pytest -m quiet
 
 check: $(READY)           ## style, types, layers
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks validation docs
+	$(BIN)/ruff format --check src tests benchmarks validation docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -25,7 +25,7 @@ bench: $(READY)           ## speed and memory, as ratios from one run; writes do
 	$(BIN)/python benchmarks/run_all.py
 
 validate: $(READY)        ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
-	$(BIN)/cotenant validate --data "$(DATA)" --write docs/validation.md \
+	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation.md \
 	  --errors src/cotenant/devices/simulated/validated.json
 
 docs: $(READY)            ## write the reference pages from the code

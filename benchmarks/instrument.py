@@ -27,12 +27,12 @@ RATE = 1000
 def ours() -> dict[str, float]:
     """One round of cotenant: the runner, a tenant process, the sampler, everything as in a real run."""
     from cotenant.devices import find_device
-    from cotenant.load.spec import Load
     from cotenant.measure.gather import Timing
     from cotenant.measure.live import LiveBench
-    from cotenant.measure.own_use import RUNNER_CPU, share_of_window
     from cotenant.measure.sampler import Samples
-    from cotenant.tenancy import ALONE, Sharing, Tenant, Trial
+    from cotenant.measure.tenants.own_use import RUNNER_CPU, share_of_window
+    from cotenant.tenancy.load import Load
+    from cotenant.tenancy.nouns import ALONE, Sharing, Tenant, Trial
     from cotenant.workloads.protocol import Properties, WorkloadSpec
 
     unknown = Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)

@@ -53,8 +53,8 @@ def _bare(stages: Sequence[Any]) -> float:
 
 
 def _served(stages: Sequence[Any], seat: Any) -> float:
-    from cotenant.measure.arena import Board, opened, shared_memory_fd
-    from cotenant.measure.serving import SeatOrder, serve
+    from cotenant.measure.tenants.arena import Board, opened, shared_memory_fd
+    from cotenant.measure.tenants.serving import SeatOrder, serve
 
     arena_fd, board_fd = shared_memory_fd("arena"), shared_memory_fd("board")
     start = time.monotonic_ns()

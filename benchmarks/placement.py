@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.plan.fleet import Fleet
-from cotenant.plan.jobs import draw_jobs
-from cotenant.plan.policies import POLICIES
-from cotenant.plan.replay import replay
+from cotenant.planning.fleet import Fleet
+from cotenant.planning.jobs import draw_jobs
+from cotenant.planning.policies import POLICIES
+from cotenant.planning.replay import replay
 
 GPUS = JOBS = 10_000
 

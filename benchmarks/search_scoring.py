@@ -24,7 +24,7 @@ def measure() -> dict[str, Any]:
     """Seconds per candidate of each scorer, and of extraction."""
     import torch
 
-    from cotenant.workloads.search.scorers import find_scorer
+    from cotenant.ranking.scorers import find_scorer
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
@@ -73,9 +73,9 @@ def _extraction_s() -> float:
     """Seconds to extract the features of all items with one thread, from a few of them."""
     import torch
 
+    from cotenant.ranking.candidate import find_candidate
+    from cotenant.ranking.pipeline.extractor import assemble
     from cotenant.workloads.models.filling import materialise
-    from cotenant.workloads.search.candidate import find_candidate
-    from cotenant.workloads.search.extractor import assemble
 
     module = assemble(find_candidate(MODEL), cut=None, joined=None, heads=1, width=0, classes=0)
     materialise(module, device="cpu", dtype=torch.float32, seed=0)

@@ -65,7 +65,7 @@ def _compared(ways: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _make(folder: Path) -> None:
     """Siblings of one small ViT; the names tell nothing about their order."""
-    from cotenant.search.siblings import write_siblings
+    from cotenant.ranking.siblings import write_siblings
     from cotenant.workloads import find
 
     entry = replace(find("vit-b-16-mini").entry, image=48)
@@ -112,9 +112,9 @@ class _Script:
     """What a careful script does."""
 
     def __init__(self, folder: Path) -> None:
-        from cotenant.search.halving import even_order
-        from cotenant.workloads.search.data import open_data
-        from cotenant.workloads.search.scorers import find_scorer
+        from cotenant.ranking.data import open_data
+        from cotenant.ranking.halving import even_order
+        from cotenant.ranking.scorers import find_scorer
 
         self.folder, self.data, self.scorer = folder, open_data(DATA), find_scorer(SCORER)
         self.order = even_order(self.data.labels, 0)
@@ -152,7 +152,7 @@ def exhaustive(folder: Path) -> dict[str, Any]:
 
 def halving(folder: Path) -> dict[str, Any]:
     """Successive halving, one model after the other; features of earlier rounds are kept."""
-    from cotenant.search.halving import rounds
+    from cotenant.ranking.halving import rounds
 
     clock = _Clock()
     script = _Script(folder)
@@ -175,9 +175,9 @@ def halving(folder: Path) -> dict[str, Any]:
 
 def search(folder: Path, *, exact: bool) -> dict[str, Any]:
     """`cotenant search` until its last round is over."""
-    from cotenant.search.events import Event, RoundEnded
-    from cotenant.search.folder import SearchFolder
-    from cotenant.verbs.search import search as verb
+    from cotenant.api.search import search as verb
+    from cotenant.ranking.events import Event, RoundEnded
+    from cotenant.ranking.folder import SearchFolder
 
     taken: dict[str, float] = {}
     models = [str(model) for model in _models(folder)]
@@ -216,7 +216,7 @@ def _warm() -> None:
     from transformers import ViTConfig, ViTForImageClassification
     from transformers.utils import logging
 
-    from cotenant.search.chain import Chain
+    from cotenant.ranking.chain import Chain
     from cotenant.workloads import find
 
     logging.disable_progress_bar()

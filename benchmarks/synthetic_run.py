@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.records import MISSING_NS, TrialRecords
 from cotenant.store.folder import RunFolder
+from cotenant.tenancy.records import MISSING_NS, TrialRecords
 
 TENANTS = ("encoder", "decoder")
 MIXES = {"encoder": (0,), "decoder": (1,), "encoder+decoder": (0, 1)}

@@ -47,7 +47,7 @@ def _help(command: click.Command, context: click.Context) -> str:
 
 def records_page() -> str:
     """Every table and column."""
-    from cotenant.records import SCHEMA_VERSION, TABLES
+    from cotenant.tenancy.records import SCHEMA_VERSION, TABLES
 
     parts = [
         "# The records of a run\n",
@@ -62,7 +62,7 @@ def records_page() -> str:
 
 def study_page() -> str:
     """Every key of a study file, from its JSON Schema."""
-    from cotenant.verbs.schema import schema
+    from cotenant.api.schema import schema
 
     whole = schema()
     parts = [
@@ -146,7 +146,7 @@ def checks_page() -> str:
 
 def metrics_page() -> str:
     """Every metric, as `cotenant explain METRIC` tells it."""
-    from cotenant.analyse.metrics import METRICS
+    from cotenant.analyse.sharing.metrics import METRICS
 
     parts = [
         "# Metrics\n",

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
-from cotenant.analyse.intervals import ratio_interval
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.reporting.terminal.markdown import table
+from cotenant.text import percent
 
 HEAD = ("solo is measured", "mean estimate", "truth", "95 % intervals that contain the truth")
 TRUTH, DRIFT, NOISE, BLOCKS, STUDIES = 1.30, 0.05, 0.01, 8, 1000

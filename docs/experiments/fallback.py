@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from cotenant.analyse.intervals import ratio_interval
+from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.devices.cpu.sharing import arrange
 from cotenant.devices.protocol import SeatReport
-from cotenant.load.spec import Load
-from cotenant.report.markdown import table
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.reporting.terminal.markdown import table
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
 
 HEAD = ("asked for", "happened", "measured slowdown", "what the check says")

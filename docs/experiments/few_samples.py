@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from cotenant.analyse.quantiles import needed_for
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.analyse.estimates.quantiles import needed_for
+from cotenant.reporting.terminal.markdown import table
+from cotenant.text import percent
 
 HEAD = ("requests", "90 % of all p99 lie between, ms", "true p99, ms", "too low in", "cotenant shows a p99")
 MEDIAN_MS, SPREAD, REPEATS = 10.0, 0.6, 2000

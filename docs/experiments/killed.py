@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cotenant.report.markdown import table
-from cotenant.report.numbers import NOTHING
+from cotenant.reporting.terminal.markdown import table
 from cotenant.store.folder import RunFolder
+from cotenant.text import NOTHING
 
 HEAD = (
     "records are saved",
@@ -24,7 +24,7 @@ TRIALS = 4
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from cotenant.records import TrialRecords
+from cotenant.tenancy.records import TrialRecords
 from cotenant.store import parquet
 from cotenant.store.folder import RunFolder
 

@@ -7,9 +7,9 @@ is?
 
 import numpy as np
 
-from cotenant.analyse.intervals import ratio_interval
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.reporting.terminal.markdown import table
+from cotenant.text import percent
 
 HEAD = ("blocks", "one looks 2 % better", "the interval says one is better", "half-width of the interval")
 NOISE, GAP, REPEATS = 0.03, 0.02, 2000

@@ -7,10 +7,10 @@ requests each. Once all 8,000 requests are taken for independent measurements, o
 
 import numpy as np
 
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.intervals import mean_interval
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import mean_interval
+from cotenant.reporting.terminal.markdown import table
+from cotenant.text import percent
 
 HEAD = ("replicates", "n", "half-width of the 95 % interval, ms", "intervals that contain the truth")
 TRUTH_MS, BETWEEN, WITHIN, TRIALS, REQUESTS, STUDIES = 10.0, 0.02, 0.10, 8, 1000, 1000

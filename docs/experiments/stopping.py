@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from cotenant.analyse.intervals import ratio_interval
+from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.measure.stopping import Rule, Standing, reason_to_stop
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.reporting.terminal.markdown import table
+from cotenant.text import percent
 
 HEAD = (
     "noise of a block",

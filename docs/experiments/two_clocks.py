@@ -6,10 +6,10 @@ the device can do. The device's clock sees the same 5 ms at every rate; whoever 
 
 import numpy as np
 
-from cotenant.load.schedule import arrivals_ns
-from cotenant.load.spec import Load
-from cotenant.report.markdown import table
-from cotenant.report.numbers import percent
+from cotenant.reporting.terminal.markdown import table
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+from cotenant.text import percent
 
 HEAD = ("load", "device time, ms", "end to end, mean, ms", "end to end, p99, ms")
 SERVICE_MS, MINUTES = 5.0, 10

@@ -41,15 +41,14 @@ _VERBS = {
     "run": "run:run",
     "save_baseline": "compare:save_baseline",
     "schema": "schema:schema",
-    "search_models": "search:search",  # `cotenant.search` is the package of that name
+    "search_models": "search:search",  # `cotenant.ranking` is the package of that name
     "selftest": "selftest:selftest",
     "show": "show:show",
     "show_device": "show:show_device",
     "show_search_results": "show:show_search_results",
     "show_sweeps": "show:show_sweeps",
     "sql": "sql:sql",
-    "validate": "validate:validate",
-    "view_runs": "view:view",  # `cotenant.view` is the package of that name
+    "view_runs": "view:view",  # `cotenant.reporting.browser` is the package of that name
     "write_report": "report:report",  # `cotenant.report` is the package of that name
 }
 
@@ -59,5 +58,5 @@ __all__ = ["__version__", *_VERBS]  # noqa: PLE0604 - the names are strings, the
 def __getattr__(name: str) -> Any:
     if name in _VERBS:
         module, _, function = _VERBS[name].partition(":")
-        return getattr(import_module(f"cotenant.verbs.{module}"), function)
+        return getattr(import_module(f"cotenant.api.{module}"), function)
     raise AttributeError(f"module 'cotenant' has no attribute {name!r}")

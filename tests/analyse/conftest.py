@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from cotenant.records import TenantObservation
+from cotenant.tenancy.records import TenantObservation
 
 # The same examples each time, and no failures because a busy machine was slow.
 settings.register_profile("analyse", deadline=None, derandomize=True)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.effects import independent_effect, paired_effect
-from cotenant.analyse.multiple import holm
+from cotenant.analyse.estimates.effects import independent_effect, paired_effect
+from cotenant.analyse.estimates.multiple import holm
 
 CELLS, LEVEL = 50, 0.05
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotenant.analyse.capacity import find_capacity
+from cotenant.analyse.sharing.capacity import find_capacity
 
 
 def server(capacity):

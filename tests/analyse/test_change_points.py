@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cotenant.analyse import warmup
-from cotenant.analyse.warmup import SHORTEST_STRETCH
+from cotenant.analyse.estimates import warmup
+from cotenant.analyse.estimates.warmup import SHORTEST_STRETCH
 
 
 def plainly(points):

@@ -1,8 +1,8 @@
 import re
 from dataclasses import replace
 
-from cotenant.analyse.sentences import closing_sentences
-from cotenant.analyse.summary import summarise
+from cotenant.analyse.sharing.sentences import closing_sentences
+from cotenant.analyse.sharing.summary import summarise
 
 
 def told(run, target=None):

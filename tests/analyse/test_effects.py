@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.effects import independent_effect, paired_effect
-from cotenant.analyse.equivalence import equivalence
+from cotenant.analyse.estimates.effects import independent_effect, paired_effect
+from cotenant.analyse.estimates.equivalence import equivalence
 
 spread_logs = st.lists(st.floats(-1, 1), min_size=3, max_size=30).filter(lambda data: np.std(data) > 1e-3)
 positive = st.lists(st.floats(0.5, 50), min_size=3, max_size=20).filter(lambda data: np.std(np.log(data)) > 1e-3)

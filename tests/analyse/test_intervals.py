@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.intervals import (
+from cotenant.analyse.estimates.intervals import (
     BOOTSTRAP_FROM,
     averaged,
     correlated_mean_interval,

@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.summary import current_slowdowns, summarise
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.sharing.summary import current_slowdowns, summarise
 
 
 def pair(run, factor=1.6):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gmean
 
-from cotenant.analyse import sharing_metrics as metrics
+from cotenant.analyse.sharing import sharing_metrics as metrics
 
 progress = st.lists(st.floats(0.01, 2), min_size=1, max_size=10)
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.slo import attainment, binomial_interval, queries_needed
+from cotenant.analyse.sharing.slo import attainment, binomial_interval, queries_needed
 
 
 @pytest.mark.parametrize(

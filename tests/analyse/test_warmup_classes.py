@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.warmup import classify, steadiness
+from cotenant.analyse.estimates.warmup import classify, steadiness
 
 LENGTHS = [60, 200, 1000, 20_000]
 

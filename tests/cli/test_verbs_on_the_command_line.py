@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.analyse.summary import Summary, summarise
+from cotenant.analyse.sharing.summary import Summary, summarise
+from cotenant.api import doctor, export, run, show, sql
 from cotenant.cli.main import main
 from cotenant.devices.protocol import Finding
 from cotenant.errors import QueryError
 from cotenant.measure.events import RunEnded, RunStarted
-from cotenant.records import TenantObservation
 from cotenant.store.folder import RunFolder
-from cotenant.verbs import doctor, export, run, show, sql
+from cotenant.tenancy.records import TenantObservation
 
 STUDY = "tenants: {a: {workload: spin}, b: {workload: spin}}\nuntil: {interval: 3%}\n"
 

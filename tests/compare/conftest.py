@@ -8,9 +8,9 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from cotenant.analyse.evidence import TenantEvidence, Work
-from cotenant.records import TenantObservation, TrialRecords
+from cotenant.analyse.sharing.evidence import TenantEvidence, Work
 from cotenant.store.folder import RunFolder
+from cotenant.tenancy.records import TenantObservation, TrialRecords
 
 
 @dataclass

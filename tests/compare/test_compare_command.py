@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
+from cotenant.api.compare import compare
 from cotenant.cli.main import main
 from cotenant.errors import RunFolderError
 from cotenant.store import baselines
-from cotenant.verbs.compare import compare
 
 SMALL = {"tenants": 3, "sharings": 1, "blocks": 4, "noise": 0.003}
 TINY = SMALL | {"sharings": 0, "blocks": 3}

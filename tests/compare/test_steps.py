@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cotenant.analyse.comparison.history import compare_history
 from cotenant.analyse.comparison.history_sentences import history_sentences
-from cotenant.analyse.steps import find_steps, noise_of, penalty
+from cotenant.analyse.estimates.steps import find_steps, noise_of, penalty
 
 
 def cost(values, bounds, noise, price):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cotenant.devices.tree import Tree
-from cotenant.load.spec import Load
-from cotenant.tenancy import Tenant
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Tenant
 from cotenant.workloads.protocol import WorkloadSpec
 
 

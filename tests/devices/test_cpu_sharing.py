@@ -5,7 +5,7 @@ import pytest
 from cotenant.devices.cpu.sharing import arrange, sharing_modes
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing, Trial
+from cotenant.tenancy.nouns import Sharing, Trial
 
 FOUR = ((0,), (1,), (2,), (3,))
 TWO = ((0,), (1,))

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cotenant.analyse.evidence import Peaks, TenantEvidence, Work
-from cotenant.records import TenantObservation
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence, Work
+from cotenant.tenancy.records import TenantObservation
 
 PEAKS = Peaks(flops_per_s={"float32": 100e9}, bytes_per_s=20e9, cores=2, memory_bytes=8 << 30, cache_bytes=32 << 20)
 

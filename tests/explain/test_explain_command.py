@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from scenes_of_tenants import COMPUTE, MEMORY, Beside, Scene, Tenant
 
-from cotenant.analyse.metrics import METRICS, find_metric
-from cotenant.analyse.sharing_metrics import METRICS as OF_MIXES
-from cotenant.analyse.summary import QUANTILES
+from cotenant.analyse.sharing.metrics import METRICS, find_metric
+from cotenant.analyse.sharing.sharing_metrics import METRICS as OF_MIXES
+from cotenant.analyse.sharing.summary import QUANTILES
 from cotenant.cli.main import main
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
-from cotenant.records import TrialRecords
 from cotenant.store.folder import RunFolder
+from cotenant.tenancy.records import TrialRecords
 
 HERE = {"model": "X", "cores": [0, 1], "memory_bytes": 8 << 30, "caches_bytes": {"L3": 32 << 20}}
 

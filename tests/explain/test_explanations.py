@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from scenes_of_tenants import COMPUTE, MEMORY, PEAKS, Beside, Scene, Tenant
 
-from cotenant.analyse.evidence import Peaks
 from cotenant.analyse.explanation.explain import explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
+from cotenant.analyse.sharing.evidence import Peaks
 
 
 def explained(scene, peaks=PEAKS):

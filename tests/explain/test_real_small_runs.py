@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from cotenant.analyse.comparison.pair import compare_pair
+from cotenant.api.explain import explain
+from cotenant.api.run import run
+from cotenant.api.sql import sql
 from cotenant.store.evidence import evidence
-from cotenant.verbs.explain import explain
-from cotenant.verbs.run import run
-from cotenant.verbs.sql import sql
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

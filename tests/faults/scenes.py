@@ -4,9 +4,9 @@ import os
 import time
 from pathlib import Path
 
-from cotenant.load.spec import Load
-from cotenant.records import TrialRecords
-from cotenant.tenancy import Tenant
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import WorkloadSpec
 
 

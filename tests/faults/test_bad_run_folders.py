@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.records import TrialRecords
 from cotenant.store.folder import RunFolder
+from cotenant.tenancy.records import TrialRecords
 
 VERBS = {
     "show": ["show"],

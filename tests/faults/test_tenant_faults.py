@@ -10,9 +10,9 @@ from scenes import alive_in, bad, calm, of, recorded
 
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
-from cotenant.measure import common_start, hosts, residents
 from cotenant.measure.checks import TenantFacts, TrialFacts, failures
-from cotenant.tenancy import ALONE, Sharing, Trial
+from cotenant.measure.tenants import common_start, hosts, residents
+from cotenant.tenancy.nouns import ALONE, Sharing, Trial
 
 
 @pytest.fixture

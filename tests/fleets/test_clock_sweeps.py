@@ -3,9 +3,9 @@
 import pytest
 
 from cotenant.analyse.dvfs import Reading, sentence, sweeps
+from cotenant.api.run import run
+from cotenant.api.show import show_sweeps
 from cotenant.study.files import study_from_text
-from cotenant.verbs.run import run
-from cotenant.verbs.show import show_sweeps
 
 KNEE = 950.0
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotenant.api.run import run
+from cotenant.api.show import show, show_device
+from cotenant.api.sql import sql
 from cotenant.study.files import study_from_text
-from cotenant.verbs.run import run
-from cotenant.verbs.show import show, show_device
-from cotenant.verbs.sql import sql
 
 MEMBERS = 48
 STUDY = """

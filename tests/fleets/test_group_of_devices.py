@@ -4,15 +4,15 @@ from contextlib import contextmanager
 
 import pytest
 
+from cotenant.api.run import dry_run
 from cotenant.devices import find_device
 from cotenant.devices.cpu.cores import allowed_cores
 from cotenant.devices.group import DeviceGroup, GroupGround, members_of
 from cotenant.devices.group_names import require_group
 from cotenant.errors import DeviceError, StudyError
-from cotenant.load.spec import Load
 from cotenant.study.files import study_from_text
-from cotenant.tenancy import ALONE, APART, Sharing, Tenant
-from cotenant.verbs.run import dry_run
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
 
 FLEET = "sim:v100-sxm2-16gb*4"

@@ -5,12 +5,12 @@ What torch computes stays on the CPU; sensors, controls and identities are the d
 
 import pytest
 
+from cotenant.api.run import run
+from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.occupants import others_on
 from cotenant.measure.events import TrialDone
-from cotenant.verbs.run import run
-from cotenant.verbs.sql import sql
 
 SMALL = (
     "tenants={sgemm: {workload: spin, params: {work: 2000}}}",

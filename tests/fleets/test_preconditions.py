@@ -6,12 +6,12 @@ import pytest
 from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import SensorInfo
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.dies import TYPICAL
-from cotenant.devices.simulated.thermal import Cooling
 from cotenant.measure.gather import Timing
 from cotenant.measure.preconditions import Preconditions, Readiness
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated_heat import start_of
+from cotenant.measure.simulated.heat import start_of
+from cotenant.prediction.power.dies import TYPICAL
+from cotenant.prediction.power.thermal import Cooling
 from cotenant.study.files import study_from_text
 from cotenant.study.preconditions import Before
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.errors import SharingUnavailable
-from cotenant.measure.grounds import Grounds
+from cotenant.measure.tenants.grounds import Grounds
 
 
 class Ground:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from cotenant.measure.arena import Board, opened, shared_memory_fd
-from cotenant.measure.serving import ERRORS_IN_A_ROW, SeatOrder, is_out_of_memory, serve, warm_up
-from cotenant.records import MISSING_NS
+from cotenant.measure.tenants.arena import Board, opened, shared_memory_fd
+from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, SeatOrder, is_out_of_memory, serve, warm_up
+from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
 
 MS = 1_000_000

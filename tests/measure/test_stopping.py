@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.measure.stopping import Rule, Standing, reason_to_stop, seconds_left, widest
 
 RULE = Rule(target=0.03, budget_s=100, blocks_min=3, blocks_max=10)

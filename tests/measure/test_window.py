@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from cotenant.load.spec import Load
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
-from cotenant.measure.messages import SeatReady, SeatResult
 from cotenant.measure.sampler import Samples
-from cotenant.records import MISSING_NS
-from cotenant.tenancy import Sharing, Tenant, Trial
+from cotenant.measure.tenants.messages import SeatReady, SeatResult
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 MS = 1_000_000

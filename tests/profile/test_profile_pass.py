@@ -9,6 +9,7 @@ import pytest
 from nsys_export import Export, thread
 
 from cotenant import profile
+from cotenant.api.show import show
 from cotenant.cli.main import main
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
@@ -16,7 +17,6 @@ from cotenant.errors import DataError, DeviceError, RunFolderError, TenantFailed
 from cotenant.measure.profile.kernels import from_export, of_trial, samples_of_trial
 from cotenant.measure.profile.tools import ON_A_CPU, choose
 from cotenant.store.query import sql
-from cotenant.verbs.show import show
 
 TOOLS = Path(__file__).parents[1] / "fake_tools"
 STUDY = """

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.records import TrialRecords
+from cotenant.tenancy.records import TrialRecords
 
 WINDOW_START_NS = 1_000_000_000
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import WINDOW_START_NS, trial
 
-from cotenant.records import MISSING_NS, TenantObservation, TrialRecords
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
+from cotenant.tenancy.records import MISSING_NS, TenantObservation, TrialRecords
 
 MS = 1_000_000
 

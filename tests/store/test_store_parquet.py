@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from synthetic import trial
 
-from cotenant.records import TABLES, TrialRecords
 from cotenant.store.folder import RunFolder
 from cotenant.store.views import connect
+from cotenant.tenancy.records import TABLES, TrialRecords
 
 
 @pytest.fixture

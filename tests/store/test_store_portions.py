@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import WINDOW_START_NS, trial
 
-from cotenant.records import TABLES
 from cotenant.store import observe, readings, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.portions import portions
+from cotenant.tenancy.records import TABLES
 
 
 @given(st.lists(st.integers(0, 20)), st.integers(1, 30))

@@ -7,9 +7,9 @@ import pytest
 from synthetic import trial
 
 from cotenant.errors import RunFolderError
-from cotenant.records import TABLES
 from cotenant.store.folder import RunFolder
 from cotenant.store.views import connect, view_columns
+from cotenant.tenancy.records import TABLES
 
 STRANGE = ["plain", "with space", "it's", 'say "hi"', "ünï-日本", "a*b?c", "[a]", "a", "{a,b}", "back\\slash", "%41"]
 

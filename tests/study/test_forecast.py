@@ -5,10 +5,10 @@ import os
 
 import pytest
 
+from cotenant.api.run import dry_run
 from cotenant.errors import DoesNotFit
 from cotenant.study.files import load_study, study_from
 from cotenant.study.forecast import Forecast, forecast
-from cotenant.verbs.run import dry_run
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 GIB = 2**30

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotenant.errors import StudyError
-from cotenant.load.spec import Load
 from cotenant.study.files import load_study, study_from, study_from_text
 from cotenant.study.library import builtin_names
 from cotenant.study.model import Blocks, Study
-from cotenant.tenancy import Sharing, Slo
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Slo
 
 TWO = {"bert": {"workload": "bert-base-mini"}, "gpt2": {"workload": "gpt2-mini"}}
 

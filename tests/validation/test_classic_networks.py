@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.validation.parvagpu_traced import can_be_traced, described, kernels_of_network, traced
+from validation.parvagpu_traced import can_be_traced, described, kernels_of_network, traced
 
 
 @pytest.mark.parametrize(

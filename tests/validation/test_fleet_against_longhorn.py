@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.validation import longhorn, sensor_traces, zeus
+from validation import longhorn, sensor_traces, zeus
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 pytestmark = [

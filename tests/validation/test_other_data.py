@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.devices.simulated.anatomy import Anatomy
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.cost import solo_costs
 from cotenant.errors import DataError
-from cotenant.validation import gavel, longhorn, mig, miso, nos, nvidia_tables, parvagpu, runner, timm, vidur, zeus
-from cotenant.validation.leaving_out import LeftOutRows
-from cotenant.validation.result import Skipped
+from cotenant.prediction.calibration.anatomy import Anatomy
+from cotenant.prediction.kernels.cost import solo_costs
+from validation import gavel, longhorn, mig, miso, nos, nvidia_tables, parvagpu, runner, timm, vidur, zeus
+from validation.__main__ import command
+from validation.leaving_out import LeftOutRows
+from validation.result import Skipped
 
 LAYERS = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
 
@@ -234,7 +235,7 @@ def test_absent_data_sets_are_named_and_damaged_ones_are_exit_code_1(tmp_path, c
     ]
     (tmp_path / "sharing").mkdir()
     (tmp_path / nos.FILE).write_text("")
-    assert main(["validate", "--data", str(tmp_path)]) == 1
+    assert main(["--data", str(tmp_path)], command=command, name="validation") == 1
     out = capsys.readouterr().out
     assert "nos: skipped. sharing/a100_mechanisms_nos.csv is empty." in " ".join(out.split())
     assert "not compared: nos, parvagpu" in " ".join(out.split())

@@ -1,4 +1,4 @@
-"""`cotenant validate`: a table, JSON, a page, exit codes, and sentences for data that is absent or damaged."""
+"""`make validate`: a table, JSON, a page, exit codes, and sentences for data that is absent or damaged."""
 
 import json
 from dataclasses import replace
@@ -8,11 +8,12 @@ import pytest
 from cotenant.cli.main import main
 from cotenant.devices.simulated.trust import ValidatedError, validated_errors
 from cotenant.errors import DataError
-from cotenant.report.validation import target, verdict
-from cotenant.report.validation_page import figures, markdown
-from cotenant.validation import runner
-from cotenant.validation.reading import number, read_json, read_table
-from cotenant.validation.result import Measure, Result, Row, Target
+from validation import runner
+from validation.__main__ import command
+from validation.page import figures, markdown
+from validation.reading import number, read_json, read_table
+from validation.result import Measure, Result, Row, Target
+from validation.tables import target, verdict
 
 RESULT = Result(
     data_set="demo",
@@ -32,12 +33,12 @@ def demo(monkeypatch):
 
 
 def test_a_missed_target_is_exit_code_3_and_is_named(demo, tmp_path, capsys):
-    assert main(["validate", "--data", str(tmp_path)]) == 3
+    assert main(["--data", str(tmp_path)], command=command, name="validation") == 3
     assert "0 of 1 targets are reached; missed: error (demo)." in capsys.readouterr().out
 
 
 def test_json_holds_rows_measures_and_what_was_reached(demo, tmp_path, capsys):
-    assert main(["validate", "--data", str(tmp_path), "--json"]) == 3
+    assert main(["--data", str(tmp_path), "--json"], command=command, name="validation") == 3
     data = json.loads(capsys.readouterr().out)
     assert data["missed"] == 1
     assert data["results"][0]["measures"][0]["reached"] is False
@@ -46,7 +47,7 @@ def test_json_holds_rows_measures_and_what_was_reached(demo, tmp_path, capsys):
 
 def test_the_page_has_a_table_and_a_figure_and_no_path_of_the_machine(demo, tmp_path, capsys):
     page = tmp_path / "out" / "validation.md"
-    main(["validate", "--data", str(tmp_path), "--write", str(page)])
+    main(["--data", str(tmp_path), "--write", str(page)], command=command, name="validation")
     text = page.read_text()
     assert "| error | 10.0 % | – | constant: 100 % | ≤ 8 % | **no** |" in text  # noqa: RUF001 - a dash is shown
     assert "a \\| b" in text
@@ -73,7 +74,7 @@ def test_targets_read_as_people_write_them():
 
 
 def test_an_absent_folder_is_one_sentence_and_exit_code_1(tmp_path, capsys):
-    assert main(["validate", "--data", str(tmp_path / "nothing")]) == 1
+    assert main(["--data", str(tmp_path / "nothing")], command=command, name="validation") == 1
     assert "There is no folder" in capsys.readouterr().err
 
 
@@ -107,13 +108,21 @@ def test_cells_and_json_files_are_checked_too(tmp_path):
 def test_errors_that_figures_carry_are_written_for_the_results_that_stand_for_a_kind(monkeypatch, tmp_path, capsys):
     mps = replace(RESULT, stands_for="mps")
     monkeypatch.setattr(runner, "run", lambda data, only=(): iter((RESULT, mps)))
-    main(["validate", "--data", str(tmp_path), "--errors", str(tmp_path / "errors.json")])
+    main(["--data", str(tmp_path), "--errors", str(tmp_path / "errors.json")], command=command, name="validation")
     [error] = json.loads((tmp_path / "errors.json").read_text())
     assert ValidatedError(**error).sentence == "error: 10 % (demo, 1 held-out rows)"
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(demo, tmp_path, capsys):
-    assert main(["validate", "--data", str(tmp_path), "--errors", str(tmp_path / "no" / "such.json")]) == 1
+    command_line = ["--data", str(tmp_path), "--errors", str(tmp_path / "no" / "such.json")]
+    assert main(command_line, command=command, name="validation") == 1
+        main(
+            ["--data", str(tmp_path), "--errors", str(tmp_path / "no" / "such.json")],
+            command=command,
+            name="validation",
+        )
+        == 1
+    )
     assert "can't write" in capsys.readouterr().err
 
 

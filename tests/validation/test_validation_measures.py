@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from cotenant.validation.longhorn import whiskers
-from cotenant.validation.measures import absolute_error, rank_correlation, spearman
-from cotenant.validation.result import Measure, Result, Row, Target
+from validation.longhorn import whiskers
+from validation.measures import absolute_error, rank_correlation, spearman
+from validation.result import Measure, Result, Row, Target
 
 ROWS = (
     Row("a", measured=1.0, simulated=1.1, baselines={"constant": 2.0}),

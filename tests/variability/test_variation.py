@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.multiple import benjamini_hochberg
+from cotenant.analyse.estimates.multiple import benjamini_hochberg
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.distributions import (
     alikeness,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.records import Columns, Int64s
+from cotenant.tenancy.records import Columns, Int64s
 
 Floats = npt.NDArray[np.float64]
 TIMELINE_PARTS = 40

@@ -52,10 +52,10 @@ def command(
     if latency_goal_ms is not None and not impact:
         raise click.UsageError("--latency chooses among measured sizes: add --impact.")
 
+    from cotenant.api.batch import batch
     from cotenant.measure.events import silent
-    from cotenant.report.batch import batch_note, batch_tables
-    from cotenant.report.progress import watch
-    from cotenant.verbs.batch import batch
+    from cotenant.reporting.terminal.batch import batch_note, batch_tables
+    from cotenant.reporting.terminal.progress import watch
 
     talk = console(talk=True)
     with watch(talk) if impact else nullcontext(silent) as listener:

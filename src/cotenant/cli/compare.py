@@ -46,7 +46,7 @@ def command(
     *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
 ) -> int:
     """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name."""
-    from cotenant.verbs.compare import compare, save_baseline
+    from cotenant.api.compare import compare, save_baseline
 
     if name is not None:
         if len(runs) != 1:
@@ -68,13 +68,13 @@ def command(
 
 def _markdown(found: "Comparison | History", *, explain: bool) -> str:
     from cotenant.analyse.comparison.history import History
-    from cotenant.report.comparison import comparison_markdown, history_markdown
+    from cotenant.reporting.terminal.comparison import comparison_markdown, history_markdown
 
     return history_markdown(found) if isinstance(found, History) else comparison_markdown(found, explain=explain)
 
 
 def _show(found: "Comparison | History", *, explain: bool) -> None:
     from cotenant.analyse.comparison.history import History
-    from cotenant.report.comparison import comparison_parts, history_parts
+    from cotenant.reporting.terminal.comparison import comparison_parts, history_parts
 
     show(*(history_parts(found) if isinstance(found, History) else comparison_parts(found, explain=explain)))

@@ -42,8 +42,8 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
     ctx.obj = db
     if ctx.invoked_subcommand is not None:
         return
-    from cotenant.report.variability import contents_parts
-    from cotenant.verbs.db import db_contents
+    from cotenant.api.db import db_contents
+    from cotenant.reporting.terminal.variability import contents_parts
 
     _print(db_contents(db=db), as_json, contents_parts)
 
@@ -59,8 +59,8 @@ def add(above: Path | None, *, paths: tuple[Path, ...], db: Path | None, skip_ba
 
     All of them or none; what is there already is not added twice.
     """
-    from cotenant.report.variability import added_parts
-    from cotenant.verbs.db import db_add
+    from cotenant.api.db import db_add
+    from cotenant.reporting.terminal.variability import added_parts
 
     _print(db_add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
     console(talk=True).print("\nnext: cotenant db anomalies", style="dim")
@@ -74,8 +74,8 @@ def add(above: Path | None, *, paths: tuple[Path, ...], db: Path | None, skip_ba
 @click.pass_obj
 def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, as_json: bool) -> None:
     """How the GPUs differ: spread, where it comes from, and a line for each, the slowest first."""
-    from cotenant.report.variability import gpus_parts
-    from cotenant.verbs.db import db_gpus
+    from cotenant.api.db import db_gpus
+    from cotenant.reporting.terminal.variability import gpus_parts
 
     _print(db_gpus(work, db=db or above), as_json, lambda found: gpus_parts(found, every=every))
 
@@ -87,8 +87,8 @@ def gpus(above: Path | None, *, work: str | None, every: bool, db: Path | None, 
 @click.pass_obj
 def gpu(above: Path | None, *, gpu: str, db: Path | None, as_json: bool) -> None:
     """All that is known of one GPU; a part of its UUID is enough."""
-    from cotenant.report.variability import gpu_parts
-    from cotenant.verbs.db import db_gpu
+    from cotenant.api.db import db_gpu
+    from cotenant.reporting.terminal.variability import gpu_parts
 
     _print(db_gpu(gpu, db=db or above), as_json, gpu_parts)
 
@@ -103,8 +103,8 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 
     FINER and OTHER are words that only one line of the list has, e.g. "GPU-8f3c power_instant_w" or "rails.log vdd_in".
     """
-    from cotenant.report.variability import pair_parts, sensor_parts
-    from cotenant.verbs.db import db_compare_sensors, db_sensors
+    from cotenant.api.db import db_compare_sensors, db_sensors
+    from cotenant.reporting.terminal.variability import pair_parts, sensor_parts
 
     if not words:
         _print(db_sensors(db=db or above), as_json, sensor_parts)
@@ -121,8 +121,8 @@ def sensors(above: Path | None, *, words: tuple[str, ...], db: Path | None, as_j
 @click.pass_obj
 def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """What changes over time: drift of the fleet by day, steps of single GPUs."""
-    from cotenant.report.variability import trend_parts
-    from cotenant.verbs.db import db_trend
+    from cotenant.api.db import db_trend
+    from cotenant.reporting.terminal.variability import trend_parts
 
     _print(db_trend(work, db=db or above), as_json, trend_parts)
 
@@ -134,8 +134,8 @@ def trend(above: Path | None, *, work: str | None, db: Path | None, as_json: boo
 @click.pass_obj
 def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json: bool) -> None:
     """Which GPU is slow, since when and why; what changed; which sensor can't be believed."""
-    from cotenant.report.variability import anomaly_parts
-    from cotenant.verbs.db import db_anomalies
+    from cotenant.api.db import db_anomalies
+    from cotenant.reporting.terminal.variability import anomaly_parts
 
     _print(db_anomalies(work, db=db or above), as_json, anomaly_parts)
 
@@ -148,7 +148,7 @@ def anomalies(above: Path | None, *, work: str | None, db: Path | None, as_json:
 @click.pass_obj
 def report(above: Path | None, *, out: Path, work: str | None, db: Path | None, as_json: bool) -> None:
     """Write figures, tables and anomalies as one HTML file that needs no network."""
-    from cotenant.verbs.db import db_report
+    from cotenant.api.db import db_report
 
     written = db_report(out, work, db=db or above)
     if as_json:

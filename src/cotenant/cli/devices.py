@@ -9,8 +9,8 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, as_json: bool) -> None:
     """List the devices of this machine and the ways to share each."""
-    from cotenant.report.lists import device_list
-    from cotenant.verbs.lists import devices
+    from cotenant.api.lists import devices
+    from cotenant.reporting.terminal.lists import device_list
 
     found = devices()
     if as_json:

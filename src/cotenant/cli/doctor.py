@@ -17,8 +17,8 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, device: str | None, fix: bool, restore: bool, as_json: bool) -> int:
     """Say whether this machine is ready, and what to do if it is not."""
-    from cotenant.report.checkup import checkup, done
-    from cotenant.verbs.doctor import doctor, doctor_fix, doctor_restore
+    from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
+    from cotenant.reporting.terminal.checkup import checkup, done
 
     if fix and restore:
         raise click.UsageError("--fix and --restore are opposites: choose one.")

@@ -31,13 +31,13 @@ def command(*, subject: str, markdown: bool, as_json: bool) -> int:
 
 
 def _run(subject: str, *, markdown: bool, as_json: bool) -> None:
-    from cotenant.verbs.explain import explain
+    from cotenant.api.explain import explain
 
     found = explain(subject)
     if as_json:
         show_json(found)
         return
-    from cotenant.report.explanation import explanation_markdown, explanation_parts
+    from cotenant.reporting.terminal.explanation import explanation_markdown, explanation_parts
 
     if markdown:
         click.echo(explanation_markdown(found))
@@ -46,12 +46,12 @@ def _run(subject: str, *, markdown: bool, as_json: bool) -> None:
 
 
 def _metric(subject: str, *, as_json: bool) -> None:
-    from cotenant.verbs.explain import explain_metric
+    from cotenant.api.explain import explain_metric
 
     metric = explain_metric(subject)
     if as_json:
         show_json(metric)
     else:
-        from cotenant.report.explanation import metric_parts
+        from cotenant.reporting.terminal.explanation import metric_parts
 
         show(*metric_parts(metric))

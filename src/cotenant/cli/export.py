@@ -25,7 +25,7 @@ The tables are trials, tenants, requests, stages, samples and kernels.
 @click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 def command(*, table: str, runs: tuple[Path, ...], destination: str, form: str | None, as_json: bool) -> None:
     """Write TABLE of one run folder or several together as CSV, JSON or Parquet."""
-    from cotenant.verbs.export import export
+    from cotenant.api.export import export
 
     if as_json and form not in {None, "json"}:
         raise click.UsageError(f"--json and --format {form} contradict each other.")

@@ -9,7 +9,7 @@ import click
 
 from cotenant.cli.exits import Exit
 from cotenant.errors import CotenantError, StudyError
-from cotenant.report.literal import literal
+from cotenant.reporting.terminal.literal import literal
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ VERBS = (
     "workloads",
     "search",
     "batch",
-    "validate",
     "selftest",
     "sql",
     "export",
@@ -95,18 +94,18 @@ def cli(ctx: click.Context, debug: bool) -> None:
         click.echo(ctx.get_help())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and give its exit code."""
+def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
+    """Run one command line and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
     with interruption.heard():
-        return _ended(sys.argv[1:] if arguments is None else arguments)
+        return _ended(command, name, sys.argv[1:] if arguments is None else arguments)
 
 
-def _ended(arguments: Sequence[str]) -> int:
+def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
-        code = _invoke(arguments)
+        code = _invoke(command, name, arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader (head, less) has left. Python would complain once more when it closes stdout at exit.
@@ -120,11 +119,11 @@ def _ended(arguments: Sequence[str]) -> int:
     return code
 
 
-def _invoke(arguments: Sequence[str]) -> int:
-    """Not `cli.main`: that one ends the process by itself when a pipe breaks."""
+def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Not `command.main`: that one ends the process by itself when a pipe breaks."""
     try:
-        with cli.make_context("cotenant", list(arguments)) as ctx:
-            code = cli.invoke(ctx)
+        with command.make_context(name, list(arguments)) as ctx:
+            code = command.invoke(ctx)
     except click.exceptions.Exit as end:  # --help and --version
         return end.exit_code
     return code if isinstance(code, int) else Exit.OK

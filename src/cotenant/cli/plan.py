@@ -9,7 +9,7 @@ from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.sizes import power
 
 if TYPE_CHECKING:
-    from cotenant.plan.assignment import Objective
+    from cotenant.planning.assignment import Objective
 
 EPILOG = """\b
 Examples:  cotenant db add sgemm.csv
@@ -56,8 +56,8 @@ def command(
     if comparing == (jobs is not None):
         raise click.UsageError("Name a file of jobs, or --compare.")
 
-    from cotenant.report.plan import comparison_parts, plan_tables
-    from cotenant.verbs.plan import compare_policies, plan_jobs
+    from cotenant.api.plan import compare_policies, plan_jobs
+    from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
 
     if jobs is not None:
         chosen = cast("Objective", objective)

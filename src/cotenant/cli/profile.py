@@ -45,10 +45,10 @@ def command(
     as_json: bool,
 ) -> int:
     """Show kernels by tenant, and how much of the time those of two tenants ran at once."""
+    from cotenant.api.profile import profile
     from cotenant.measure.events import silent
-    from cotenant.report.profile import profile_parts
-    from cotenant.report.progress import watch
-    from cotenant.verbs.profile import profile
+    from cotenant.reporting.terminal.profile import profile_parts
+    from cotenant.reporting.terminal.progress import watch
 
     with nullcontext(silent) if quiet else watch(console(talk=True)) as listener:
         found = profile(

@@ -33,7 +33,7 @@ def command(
 
     The paths of the files written are printed, one a line.
     """
-    from cotenant.verbs.report import report
+    from cotenant.api.report import report
 
     written = report(runs, out=out, markdown=markdown, figures=figures)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cotenant.cli.output import console, show
 
 if TYPE_CHECKING:
-    from cotenant.analyse.summary import Summary
+    from cotenant.analyse.sharing.summary import Summary
 
 QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 """A first question to the records, quoted for a shell."""
@@ -15,16 +15,16 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 
 def show_result(summary: "Summary", runs: Sequence[Path]) -> None:
     """Settings, tables, failed checks and sentences, on stdout."""
-    from cotenant.analyse.sentences import closing_sentences
+    from cotenant.analyse.sharing.sentences import closing_sentences
+    from cotenant.api.show import show_device, show_sweeps
     from cotenant.measure.profile.session import MARK
-    from cotenant.report.device_use import device_tables
-    from cotenant.report.dvfs import dvfs_parts
-    from cotenant.report.heading import heading
-    from cotenant.report.tables import sentence_list, summary_tables
+    from cotenant.reporting.terminal.device_use import device_tables
+    from cotenant.reporting.terminal.dvfs import dvfs_parts
+    from cotenant.reporting.terminal.heading import heading
+    from cotenant.reporting.terminal.tables import sentence_list, summary_tables
     from cotenant.store.folder import RunFolder
     from cotenant.store.reasons import latest_reasons
     from cotenant.study.asked import asked_interval
-    from cotenant.verbs.show import show_device, show_sweeps
 
     manifests = [RunFolder.open(run).manifest for run in runs]
     used = device_tables(show_device(runs))

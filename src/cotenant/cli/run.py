@@ -12,7 +12,7 @@ from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.result import show_next, show_result
 
 if TYPE_CHECKING:
-    from cotenant.analyse.summary import Summary
+    from cotenant.analyse.sharing.summary import Summary
 
 EPILOG = """\b
 Examples:  cotenant run quick
@@ -61,10 +61,10 @@ def command(
     if study is not None and dry_run:
         return _forecast(study, device, devices, overrides, as_json=as_json)
 
+    from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
-    from cotenant.report.progress import watch
+    from cotenant.reporting.terminal.progress import watch
     from cotenant.store.folder import resume_command
-    from cotenant.verbs.run import run
 
     folder = resume
 
@@ -99,8 +99,8 @@ def _mostly_valid(summary: "Summary") -> bool:
 
 
 def _forecast(study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
-    from cotenant.report.forecast import forecast_tables
-    from cotenant.verbs.run import dry_run
+    from cotenant.api.run import dry_run
+    from cotenant.reporting.terminal.forecast import forecast_tables
 
     forecast = dry_run(study, device=device, devices=devices, overrides=overrides)
     if as_json:

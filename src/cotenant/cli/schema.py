@@ -9,6 +9,6 @@ from cotenant.cli.output import show_json
 @click.option("--json", "as_json", is_flag=True, help="JSON is what it prints anyway.")
 def command(*, as_json: bool) -> None:  # noqa: ARG001 - accepted so that --json works everywhere
     """Print the JSON Schema of study files, for completion and checks in an editor."""
-    from cotenant.verbs.schema import schema
+    from cotenant.api.schema import schema
 
     show_json(schema())

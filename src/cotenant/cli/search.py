@@ -69,11 +69,11 @@ def command(
     if resume is None and not names and not fetch:
         raise click.UsageError("Name models: --models a,b,c, directories of weights, or --fetch.")
 
-    from cotenant.report.search import outcome_tables
-    from cotenant.report.search_progress import watch
-    from cotenant.search.events import Began, Event, silent
-    from cotenant.search.folder import resume_command
-    from cotenant.verbs.search import search
+    from cotenant.api.search import search
+    from cotenant.ranking.events import Began, Event, silent
+    from cotenant.ranking.folder import resume_command
+    from cotenant.reporting.terminal.search import outcome_tables
+    from cotenant.reporting.terminal.search_progress import watch
 
     folder = resume
     with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:

@@ -15,8 +15,8 @@ from cotenant.cli.output import as_json, plain, show, show_json
 @as_json
 def command(*, device: str, as_json: bool) -> int:
     """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
-    from cotenant.report.selftest import selftest_tables
-    from cotenant.verbs.selftest import selftest
+    from cotenant.api.selftest import selftest
+    from cotenant.reporting.terminal.selftest import selftest_tables
 
     found = selftest(device)
     if as_json:

@@ -21,10 +21,10 @@ Examples:  cotenant show RUN
 @as_json
 def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
     """Show the result of one run folder or several together, or a result file of the original model-search study."""
-    from cotenant.verbs.show import show, show_device, show_search_results, show_sweeps
+    from cotenant.api.show import show, show_device, show_search_results, show_sweeps
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
-        from cotenant.report.search_results import search_results_parts
+        from cotenant.reporting.terminal.search_results import search_results_parts
 
         results = show_search_results(runs[0], skip_bad=skip_bad)
         if as_json:

@@ -21,8 +21,8 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
 @as_json
 def command(*, query: str, runs: tuple[Path, ...], as_json: bool) -> None:
     """Put QUERY to the records of one run folder or several together."""
-    from cotenant.report.row_by_row import Answer
-    from cotenant.verbs.sql import sql
+    from cotenant.api.sql import sql
+    from cotenant.reporting.terminal.row_by_row import Answer
 
     table = sql(query, runs)
     if as_json:

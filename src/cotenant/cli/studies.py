@@ -9,8 +9,8 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, as_json: bool) -> None:
     """List the built-in studies."""
-    from cotenant.report.lists import study_list
-    from cotenant.verbs.lists import studies
+    from cotenant.api.lists import studies
+    from cotenant.reporting.terminal.lists import study_list
 
     found = studies()
     if as_json:

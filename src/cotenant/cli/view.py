@@ -25,7 +25,7 @@ def command(*, directory: Path, port: int, as_json: bool) -> None:
     """Show the runs in DIR (default: runs) in a browser: list, filter, compare, reports, live progress."""
     import os
 
-    from cotenant.verbs.view import view
+    from cotenant.api.view import view
 
     def ready(url: str) -> None:
         # The address is data, for a script that waits for it.

@@ -39,8 +39,8 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
     if asked:
         raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
 
-    from cotenant.report.lists import workload_list
-    from cotenant.verbs.lists import workloads
+    from cotenant.api.lists import workloads
+    from cotenant.reporting.terminal.lists import workload_list
 
     console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
     found = workloads(words)
@@ -53,8 +53,8 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from cotenant.report.kernels import kernel_page
-    from cotenant.verbs.kernels import kernels
+    from cotenant.api.kernels import kernels
+    from cotenant.reporting.terminal.kernels import kernel_page
 
     where = {key: asked.pop(key) for key in ("device", "fusion") if key in asked}
     trace = kernels(name, **where, **asked)

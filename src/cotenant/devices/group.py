@@ -24,7 +24,7 @@ from cotenant.devices.protocol import (
     SharingMode,
 )
 from cotenant.errors import DeviceError
-from cotenant.tenancy import ALONE, APART, Sharing, Tenant
+from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant
 
 _MEMBER = "member"
 """The option by which a seat knows whose it is."""

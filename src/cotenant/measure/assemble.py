@@ -9,19 +9,11 @@ import numpy as np
 
 from cotenant.devices.nvidia.sensor_faults import faults
 from cotenant.measure.checks import TrialFacts, failures, verdict
-from cotenant.measure.gather import (
-    SeatOutcome,
-    Timing,
-    facts_of,
-    in_window,
-    request_table,
-    stage_table,
-    tenant_row,
-)
-from cotenant.measure.own_use import OWN_CPU, share_of_window
+from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
-from cotenant.records import TrialRecords
-from cotenant.tenancy import Trial
+from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cotenant.records import TrialRecords
-from cotenant.tenancy import Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
 
 
 class Bench(Protocol):

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.load.spec import Load
-from cotenant.records import MISSING_NS, TrialRecords
-from cotenant.tenancy import ALONE, Sharing, Tenant, Trial
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant, Trial
+from cotenant.tenancy.records import MISSING_NS, TrialRecords
 from cotenant.workloads.protocol import WorkloadSpec
 
 CALIBRATION_BLOCK = -1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from cotenant.records import Verdict
+from cotenant.tenancy.records import Verdict
 
 FOREIGN_SHARE = 0.10
 STEAL_SHARE = 0.05

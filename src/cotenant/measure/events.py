@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.analyse.estimate import Estimate
-from cotenant.records import Verdict
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.tenancy.records import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.warmup import classify
+from cotenant.analyse.estimates.warmup import classify
 from cotenant.measure.checks import TenantFacts
-from cotenant.measure.messages import SeatReady, SeatResult
-from cotenant.records import MISSING_NS, Columns, Int64s
-from cotenant.tenancy import Tenant
+from cotenant.measure.tenants.messages import SeatReady, SeatResult
+from cotenant.tenancy.nouns import Tenant
+from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
 
 

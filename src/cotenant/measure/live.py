@@ -8,21 +8,21 @@ from cotenant.devices.group import DeviceGroup, MemberProbe, identities_of, lost
 from cotenant.devices.occupants import others_on
 from cotenant.devices.protocol import Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
-from cotenant.measure.arena import Board, shared_memory_fd
 from cotenant.measure.assemble import Circumstances, assemble
-from cotenant.measure.common_start import serve_together
 from cotenant.measure.gather import SeatOutcome, Timing
-from cotenant.measure.grounds import Grounds
-from cotenant.measure.hosts import HostProcess
-from cotenant.measure.own_use import OwnUseProbe
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
-from cotenant.measure.residents import Placement, Residents
 from cotenant.measure.sampler import Sampler, Samples
-from cotenant.measure.seat_run import open_seats
-from cotenant.records import TrialRecords
+from cotenant.measure.tenants.arena import Board, shared_memory_fd
+from cotenant.measure.tenants.common_start import serve_together
+from cotenant.measure.tenants.grounds import Grounds
+from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.own_use import OwnUseProbe
+from cotenant.measure.tenants.residents import Placement, Residents
+from cotenant.measure.tenants.seat_run import open_seats
 from cotenant.study.preconditions import Before
-from cotenant.tenancy import Tenant, Trial
+from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import Properties
 
 NS = 1_000_000_000

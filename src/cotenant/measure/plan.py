@@ -10,7 +10,7 @@ from cotenant.study.consistency import MOST_TRIALS
 from cotenant.study.expand import expand, trials_per_block
 from cotenant.study.model import Study
 from cotenant.study.values import Controls
-from cotenant.tenancy import Block
+from cotenant.tenancy.nouns import Block
 
 
 @dataclass(frozen=True, slots=True)

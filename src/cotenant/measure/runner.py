@@ -4,24 +4,17 @@ import time
 from collections.abc import Sequence
 
 from cotenant import interruption
-from cotenant.analyse.slowdown import current_slowdowns
+from cotenant.analyse.sharing.slowdown import current_slowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
-from cotenant.measure.events import (
-    BlockDone,
-    CurrentEstimate,
-    Listener,
-    Preparing,
-    TrialDone,
-    TrialStarted,
-)
+from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import Plan
-from cotenant.records import TenantObservation, TrialRecords
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
 from cotenant.study.expand import needs_capacity
-from cotenant.tenancy import Block, Trial
+from cotenant.tenancy.nouns import Block, Trial
+from cotenant.tenancy.records import TenantObservation, TrialRecords
 
 
 class Runner:

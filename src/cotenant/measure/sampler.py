@@ -11,7 +11,7 @@ import numpy as np
 
 from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Probe
-from cotenant.records import Columns
+from cotenant.tenancy.records import Columns
 
 FASTEST_S = 0.05
 """However fast a sensor changes: beyond this the reading costs more than it tells."""

@@ -15,13 +15,13 @@ from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sensor_faults import faults
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.load.spec import Load
 from cotenant.measure.live import LiveBench
 from cotenant.measure.locking import device_lock
-from cotenant.measure.own_use import OWN_CPU, RUNNER_CPU
 from cotenant.measure.properties import Known
-from cotenant.records import TrialRecords
-from cotenant.tenancy import Sharing, Tenant, Trial
+from cotenant.measure.tenants.own_use import OWN_CPU, RUNNER_CPU
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant, Trial
+from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import WorkloadSpec
 
 WINDOW_S = 1.0

@@ -64,12 +64,12 @@ def carry_out(
 def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
     """What carries out the trials: tenants on a real device, or a model of one."""
     if device.simulated and isinstance(device, DeviceGroup):
-        from cotenant.measure.simulated_fleet import SimulatedFleetBench
+        from cotenant.measure.simulated.fleet import SimulatedFleetBench
 
         return SimulatedFleetBench(device, run=folder.run, before=before)
     if device.simulated:
         from cotenant.devices.simulated.device import SimulatedGpu
-        from cotenant.measure.simulated import SimulatedBench
+        from cotenant.measure.simulated.bench import SimulatedBench
 
         assert isinstance(device, SimulatedGpu)
         return SimulatedBench(device, run=folder.run)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.estimates.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)

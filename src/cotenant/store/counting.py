@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.records import MISSING_NS, Int64s, TrialRecords
+from cotenant.tenancy.records import MISSING_NS, Int64s, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cotenant.analyse.evidence import TenantEvidence, Work
+from cotenant.analyse.sharing.evidence import TenantEvidence, Work
 from cotenant.store import parquet, views
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
-from cotenant.records import TABLES
 from cotenant.store import parquet, views
 from cotenant.store.folder import require_no_record
+from cotenant.tenancy.records import TABLES
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)

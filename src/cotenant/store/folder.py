@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
-from cotenant.records import SCHEMA_VERSION, TrialRecords
 from cotenant.store import manifest as manifests
 from cotenant.store import naming, parquet
+from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import RunFolderError
-from cotenant.records import SCHEMA_VERSION
+from cotenant.tenancy.records import SCHEMA_VERSION
 
 NAME = "manifest.json"
 UNFINISHED = "manifest.json.new"

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.records import Int64s, TenantObservation, TrialRecords
 from cotenant.store import views
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
+from cotenant.tenancy.records import Int64s, TenantObservation, TrialRecords
 
 if TYPE_CHECKING:
     import duckdb

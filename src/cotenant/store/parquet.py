@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cotenant.records import MISSING_NS, TABLES, Column, Columns, TrialRecords
+from cotenant.tenancy.records import MISSING_NS, TABLES, Column, Columns, TrialRecords
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import QueryError
-from cotenant.records import TABLES
 from cotenant.store import views
+from cotenant.tenancy.records import TABLES
 
 if TYPE_CHECKING:
     import duckdb

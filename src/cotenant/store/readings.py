@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.cells import Cell
+from cotenant.analyse.sharing.cells import Cell
 from cotenant.store import views
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import RunFolderError
-from cotenant.records import TABLES, Column
 from cotenant.store import damage, parquet
 from cotenant.store.folder import RunFolder
+from cotenant.tenancy.records import TABLES, Column
 
 if TYPE_CHECKING:
     import duckdb

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cotenant.load.spec import MOST_ARRIVALS, Load
 from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.places import Path
 from cotenant.study.words import amount, did_you_mean, shown
+from cotenant.tenancy.load import MOST_ARRIVALS, Load
 
 MOST_TENANTS = 200
 MOST_TRIALS = 100_000

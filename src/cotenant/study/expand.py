@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.load.spec import Load
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.spread import NOWHERE, Placement, placements
 from cotenant.study.values import Controls
-from cotenant.tenancy import ALONE, APART, Block, Sharing, Tenant, Trial
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
 
 OWN = "own"
 """Label of the load of trials in which every tenant brings its own."""

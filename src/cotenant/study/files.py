@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from cotenant.errors import CotenantError, StudyError
-from cotenant.load.spec import Load
 from cotenant.study import places as where
 from cotenant.study.consistency import contradictions
 from cotenant.study.library import builtin_file, builtin_names
@@ -18,6 +17,7 @@ from cotenant.study.sentences import problems_of
 from cotenant.study.tree import NotYaml, Tree, read
 from cotenant.study.words import amount, did_you_mean, shown
 from cotenant.study.workload_check import unknown_workloads
+from cotenant.tenancy.load import Load
 
 LARGEST_FILE = 256 * 1024
 
@@ -204,7 +204,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
 
 def _doubts(trace: Path) -> list[str]:
     """What is wrong with a trace, found before anything is measured."""
-    from cotenant.load.schedule import read_trace
+    from cotenant.tenancy.arrivals import read_trace
 
     try:
         read_trace(trace)

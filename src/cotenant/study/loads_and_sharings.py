@@ -4,10 +4,10 @@ from typing import Annotated, Any, get_args
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
-from cotenant.load.spec import ALIASES, FORMS, Kind, Load
 from cotenant.study.values import is_number
 from cotenant.study.words import did_you_mean, expected, shown
-from cotenant.tenancy import ALONE, Sharing
+from cotenant.tenancy.load import ALIASES, FORMS, Kind, Load
+from cotenant.tenancy.nouns import ALONE, Sharing
 
 SPLITTING_MODES = ("mps", "mps-static", "green", "mig", "pinned")
 MODES = ("processes", "threads", "streams", "exclusive", *SPLITTING_MODES)

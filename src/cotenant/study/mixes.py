@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from cotenant.study.values import Copies, GroupName, Name
 from cotenant.study.words import did_you_mean, expected
-from cotenant.tenancy import Frozen
+from cotenant.tenancy.nouns import Frozen
 
 # Tags of unions appear in pydantic's error paths. No key of a file can hold a NUL, so they are told apart.
 WORD, LISTS = "\0word", "\0lists"

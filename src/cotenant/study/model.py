@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, WithJsonSchema, model_validator
 
-from cotenant.load.spec import Load
 from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
 from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
 from cotenant.study.places import Places
@@ -31,7 +30,8 @@ from cotenant.study.values import (
     one_of,
 )
 from cotenant.study.words import expected
-from cotenant.tenancy import Frozen, Sharing, Slo, Tenant
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Frozen, Sharing, Slo, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
 
 

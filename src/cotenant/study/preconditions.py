@@ -7,7 +7,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from cotenant.study.values import Seconds
 from cotenant.study.words import expected
-from cotenant.tenancy import Frozen
+from cotenant.tenancy.nouns import Frozen
 
 STEADY = "steady"
 _ABOVE_IDLE = re.compile(r"^idle\s*\+\s*(\d+(?:\.\d+)?)\s*°?C$")

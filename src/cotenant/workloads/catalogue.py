@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,11 +118,12 @@ def model_entries() -> tuple[ModelEntry, ...]:
     return tuple(entry for full in (*ENCODERS, *DECODERS, *VISION, *RECOMMENDERS) for entry in (full, full.small()))
 
 
+_ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")
+"""Modules that offer workloads, by name because `ranking` is a higher layer than this one."""
+
+
 @cache
 def _workloads() -> dict[str, Listed]:
-    from cotenant.workloads.instrument import WORKLOADS as INSTRUMENTS
-    from cotenant.workloads.kernels import WORKLOADS as KERNELS
-    from cotenant.workloads.search.pipeline import WORKLOADS as SEARCHES
-
     models: tuple[Listed, ...] = tuple(ModelWorkload(entry) for entry in model_entries())
-    return {workload.name: workload for workload in (*models, *KERNELS, *SEARCHES, *INSTRUMENTS)}
+    others: tuple[Listed, ...] = tuple(one for room in _ROOMS for one in import_module(room).WORKLOADS)
+    return {workload.name: workload for workload in (*models, *others)}

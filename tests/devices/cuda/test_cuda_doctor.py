@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
 from cotenant.devices.nvidia import controls, nvml
 from cotenant.devices.nvidia.checkup import sharings, sources
 from cotenant.devices.nvidia.checkup.driver import hardware
@@ -14,7 +15,6 @@ from cotenant.devices.nvidia.sharing import compute_mode, leftovers
 from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
 from cotenant.devices.protocol import Finding
 from cotenant.errors import DeviceError
-from cotenant.verbs.doctor import doctor, doctor_fix, doctor_restore
 
 
 @pytest.fixture(autouse=True)

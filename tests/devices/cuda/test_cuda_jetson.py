@@ -3,11 +3,11 @@
 import pytest
 from mock_nvml import NOT_SUPPORTED
 
+from cotenant.api.doctor import doctor
 from cotenant.devices import find_device, jetson
 from cotenant.devices.nvidia import jetson_device
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy import Sharing
-from cotenant.verbs.doctor import doctor
+from cotenant.tenancy.nouns import Sharing
 
 FILES = {
     "/proc/device-tree/model": "NVIDIA Jetson Orin Nano Developer Kit\0",

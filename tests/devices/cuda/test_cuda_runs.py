@@ -12,10 +12,10 @@ from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.nvidia.sharing import leftovers
-from cotenant.load.spec import Load
 from cotenant.measure.live import LiveBench
 from cotenant.measure.sampler import Sampler
-from cotenant.tenancy import Sharing, Tenant, Trial
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
 STUDY = """

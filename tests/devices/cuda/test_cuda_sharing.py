@@ -16,7 +16,7 @@ from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
 from cotenant.devices.nvidia.torch_build import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing
+from cotenant.tenancy.nouns import Sharing
 
 A100 = "cuda:1"
 NOBODY = "/nonexistent/cotenant-without-mps"

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 
 from cotenant.analyse.comparison.series import Blocks
-from cotenant.analyse.effects import RatioEffect, independent_effect
-from cotenant.analyse.equivalence import equivalence
-from cotenant.analyse.intervals import student_t
-from cotenant.analyse.multiple import holm
+from cotenant.analyse.estimates.effects import RatioEffect, independent_effect
+from cotenant.analyse.estimates.equivalence import equivalence
+from cotenant.analyse.estimates.intervals import student_t
+from cotenant.analyse.estimates.multiple import holm
 
 Verdict = Literal["faster", "slower", "same", "ambiguous"]
 

@@ -12,13 +12,13 @@ from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.common import common_part
 from cotenant.analyse.comparison.outcomes import CLOCK_MOVED
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, relative_to, series_by_row
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.evidence import TenantEvidence
-from cotenant.analyse.intervals import Floats, student_t
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import Floats, student_t
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
 from cotenant.analyse.plain import plain
-from cotenant.analyse.steps import Step, find_steps, noise_of, penalty
-from cotenant.records import SCHEMA_VERSION
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.tenancy.records import SCHEMA_VERSION
 
 FEWEST_RUNS = 3
 LEAST_NOISE = 0.003

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from cotenant.analyse.comparison.changes import LEVEL, Judged, Verdict, change, judge
 from cotenant.analyse.comparison.series import Blocks, Series, pooled, relative_to
-from cotenant.analyse.effects import RatioEffect
-from cotenant.analyse.equivalence import equivalence
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.effects import RatioEffect
+from cotenant.analyse.estimates.equivalence import equivalence
+from cotenant.analyse.estimates.missing import Missing, Number
 
 Because = Literal[
     "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",

@@ -10,11 +10,11 @@ from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.common import Common, common_part
 from cotenant.analyse.comparison.outcomes import Because, Outcome, Pair, Subject, outcomes, refused, subject, together
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, series_by_row
-from cotenant.analyse.evidence import TenantEvidence
-from cotenant.analyse.intervals import mean_interval
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.intervals import mean_interval
+from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.plain import plain
-from cotenant.records import SCHEMA_VERSION
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.tenancy.records import SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)

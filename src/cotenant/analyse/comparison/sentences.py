@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from cotenant.analyse.comparison.outcomes import Outcome
 from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange, TenantChange
 from cotenant.analyse.comparison.series import Row
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.missing import Number
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.missing import Number
 
 MOST_ROWS = 5
 """Rows named one by one; more are counted."""

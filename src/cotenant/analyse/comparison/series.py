@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cotenant.analyse.cells import counts, usable
-from cotenant.analyse.evidence import TenantEvidence, Work
+from cotenant.analyse.sharing.cells import counts, usable
+from cotenant.analyse.sharing.evidence import TenantEvidence, Work
 
 Blocks = Mapping[int, float]
 """Block -> natural logarithm of what was measured in it."""

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.analyse.cells import by_block, usable
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.evidence import Peaks, TenantEvidence
-from cotenant.analyse.intervals import mean_interval
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import mean_interval
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.sharing.cells import by_block, usable
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
 
 Bound = Literal[
     "compute", "memory bandwidth", "cache", "launch or host overhead", "capacity", "waiting for the load",

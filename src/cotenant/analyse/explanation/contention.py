@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cotenant.analyse.cells import Cell
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.evidence import Peaks
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
-from cotenant.analyse.intervals import ratio_interval
-from cotenant.analyse.missing import Missing, Number
-from cotenant.analyse.summary import MixSummary, Summary, TenantSummary
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.evidence import Peaks
+from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 
 Resource = Literal[
     "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.analyse.cells import Cell
-from cotenant.analyse.evidence import Peaks, TenantEvidence
 from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
 from cotenant.analyse.plain import plain
-from cotenant.analyse.slowdown import Solos, log_slowdowns
-from cotenant.analyse.summary import summarise
-from cotenant.records import SCHEMA_VERSION, TenantObservation
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
+from cotenant.analyse.sharing.summary import summarise
+from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from cotenant.analyse.estimate import Estimate
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
-from cotenant.analyse.missing import Number
 
 WORDS = {
     "cores": "cores",

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.analyse.cells import Cell, usable
-from cotenant.analyse.evidence import TenantEvidence
-from cotenant.analyse.intervals import ratio_interval
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.intervals import ratio_interval
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.sharing.cells import Cell, usable
+from cotenant.analyse.sharing.evidence import TenantEvidence
 
 QUEUE, CORES, CLOCK, MEMORY, DEVICE, HOST, WORK = (
     "queueing", "fewer cores", "clock", "memory and cache", "device", "host", "more CPU time",

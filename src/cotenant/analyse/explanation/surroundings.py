@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from cotenant.analyse.evidence import TenantEvidence
+from cotenant.analyse.sharing.evidence import TenantEvidence
 
 STRANGERS = 0.10
 STOLEN = 0.05

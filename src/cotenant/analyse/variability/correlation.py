@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
-from cotenant.analyse.missing import Number
+from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.variability.readings import SENSORS, Readings
 from cotenant.analyse.variability.resampling import draws_of, estimated
 

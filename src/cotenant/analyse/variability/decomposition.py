@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.variance import Component, variance_components
 from cotenant.analyse.variability.readings import UNKNOWN, Codes, Readings
 from cotenant.analyse.variability.resampling import Ints, counted, draws_of, estimated
-from cotenant.analyse.variance import Component, variance_components
 
 DAY_S = 86_400
 MOST_ROWS = 200_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import SEED, Floats
-from cotenant.analyse.multiple import benjamini_hochberg
+from cotenant.analyse.estimates.intervals import SEED, Floats
+from cotenant.analyse.estimates.multiple import benjamini_hochberg
 from cotenant.analyse.variability.readings import Readings
 
 FEWEST_RUNS = 3

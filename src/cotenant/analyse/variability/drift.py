@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.intervals import Floats, averaged
-from cotenant.analyse.missing import Missing, Number
-from cotenant.analyse.steps import Step, find_steps, noise_of, penalty
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import Floats, averaged
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
 from cotenant.analyse.variability.readings import Readings
 
 DAY_S = 86_400.0

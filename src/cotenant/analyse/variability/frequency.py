@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.estimates.intervals import Floats
 
 FEWEST_CLOCKS_FOR_A_KNEE = 5
 FEWEST_CLOCKS = 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.estimates.intervals import Floats
 
 LEARNT = 2 / 3
 _FAST, _SLOW = 8, 14

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import student_t
+from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.variability.readings import Readings
 
 

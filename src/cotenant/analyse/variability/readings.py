@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.estimates.intervals import Floats
 
 Codes = npt.NDArray[np.int32]
 SENSORS = ("clock_mhz", "temperature_c", "power_w")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.analyse.estimate import Estimate
-from cotenant.analyse.intervals import SEED, Floats
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import SEED, Floats
+from cotenant.analyse.estimates.missing import Missing, Number
 
 FEWEST_GPUS = 5
 """Fewer draw too few different resamples for an interval that says anything."""

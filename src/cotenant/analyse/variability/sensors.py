@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.estimates.intervals import Floats
 
 WINDOWS_S = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Averaging windows that vendors' tools are known to have."""

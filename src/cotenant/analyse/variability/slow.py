@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
+from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.variation import upper_fence
 

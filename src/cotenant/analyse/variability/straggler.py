@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cotenant.analyse.intervals import Floats
-from cotenant.analyse.missing import Missing, Number
+from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.variability.resampling import draws_of, estimated
 
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

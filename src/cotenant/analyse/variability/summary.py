@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.missing import Number
+from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.decomposition import Decomposition, decompose
 from cotenant.analyse.variability.distributions import FEWEST_RUNS, LEVEL, Alikeness, alikeness

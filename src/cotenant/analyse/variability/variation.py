@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.intervals import SEED, Floats
-from cotenant.analyse.missing import Number
+from cotenant.analyse.estimates.intervals import SEED, Floats
+from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.variability.readings import Readings
 from cotenant.analyse.variability.resampling import Ints, counted, draws_of, estimated
 

@@ -14,7 +14,7 @@ from cotenant.devices.cpu.sharing import CpuArrangement, SeatOptions, arrange, s
 from cotenant.devices.protocol import Finding, Probe, Roofline, SharingMode
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 
 class CpuDevice:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
 MEANINGS = {
     "processes": "one process per tenant on all cores, time-sliced by the operating system",

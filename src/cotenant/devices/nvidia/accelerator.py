@@ -17,7 +17,7 @@ from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
 MAKERS = {"xpu": "Intel", "rocm": "AMD", "cuda": "these"}

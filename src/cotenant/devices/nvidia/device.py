@@ -16,7 +16,7 @@ from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:

@@ -8,20 +8,20 @@ from typing import Any, NoReturn, cast
 from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
-from cotenant.devices.simulated.catalogue import DTYPES, GpuSpec
-from cotenant.devices.simulated.cost import solo_costs
-from cotenant.devices.simulated.dies import Die, draw
 from cotenant.devices.simulated.fleet_names import Named, parse
-from cotenant.devices.simulated.fusion import FUSIONS, Fusion
-from cotenant.devices.simulated.memory import need
 from cotenant.devices.simulated.request import Request, request_of
-from cotenant.devices.simulated.settling import FREE, Limits
 from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.trace import Trace, trace_of
 from cotenant.devices.simulated.traces import calibrated
 from cotenant.devices.simulated.trust import Kind, validated_errors
 from cotenant.errors import DeviceError
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.prediction.gpu import DTYPES, GpuSpec
+from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
+from cotenant.prediction.memory import need
+from cotenant.prediction.power.dies import Die, draw
+from cotenant.prediction.power.settling import FREE, Limits
+from cotenant.prediction.sharing.trace import Trace, trace_of
+from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 HOST_US: Mapping[Fusion, float] = {"eager": 25.0, "compile": 8.0, "engine": 3.0}

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from cotenant.devices.simulated.catalogue import GpuSpec, find_gpu
-from cotenant.devices.simulated.dies import TYPICAL, Die, draw
+from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DeviceError
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power.dies import TYPICAL, Die, draw
 
 MOST = 100_000
 _NAME = re.compile(r"(?P<gpu>[^*#]+)(?:(?P<sign>[*#])(?P<number>\d+))?")

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.devices.simulated.fusion import Fusion, kernels_of
-from cotenant.devices.simulated.kernels import TRANSFER, Floats, Ints, Kernels, joined
-from cotenant.devices.simulated.trace import Trace
 from cotenant.devices.simulated.traces import kernels_for
-from cotenant.devices.simulated.training_step import OPTIMISER, backward_begins
+from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
+from cotenant.prediction.kernels.fusion import Fusion, kernels_of
+from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
+from cotenant.prediction.sharing.trace import Trace
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Operator, Properties, Staged, Workload, WorkloadSpec
 

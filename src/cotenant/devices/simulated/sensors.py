@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.simulated.catalogue import GpuSpec
-from cotenant.devices.simulated.power import Floats
-from cotenant.devices.simulated.settling import shown_clock_mhz
-from cotenant.devices.simulated.timeline import Timeline
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power.draw import Floats
+from cotenant.prediction.power.settling import shown_clock_mhz
+from cotenant.prediction.power.timeline import Timeline
 
 CLOCK_PERIOD_S = 0.02
 TEMPERATURE_PERIOD_S = 0.1

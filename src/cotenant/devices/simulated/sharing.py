@@ -6,11 +6,10 @@ from itertools import combinations_with_replacement
 
 from cotenant.devices.protocol import Ground, HostPlan, SeatReport, SharingMode
 from cotenant.devices.shares import percent_of_sms
-from cotenant.devices.simulated.catalogue import GpuSpec
-from cotenant.devices.simulated.catalogue.spec import MigProfile
-from cotenant.devices.simulated.turns import Slicing
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.prediction.gpu import GpuSpec, MigProfile
+from cotenant.prediction.sharing.turns import Slicing
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
 MEANINGS = {
     "processes": "one process per tenant; the driver gives each the whole GPU in turns",

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from cotenant.devices.simulated.cost import Costs
-from cotenant.devices.simulated.fusion import Attention, Fusion, Tf32, kernels_of
-from cotenant.devices.simulated.kernels import KINDS, Floats, Kernels
 from cotenant.errors import WorkloadError
+from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
+from cotenant.prediction.kernels.cost import Costs
+from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
 from cotenant.workloads.catalogue import find
 from cotenant.workloads.protocol import WorkloadSpec
 

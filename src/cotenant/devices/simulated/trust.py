@@ -1,6 +1,6 @@
 """How far to trust a simulated figure: the validated error of its kind, which reports show beside it.
 
-The errors are written by `cotenant validate --errors`, from measured data, and are not typed by hand.
+The errors are written by `make validate`, from measured data, and are not typed by hand.
 """
 
 import json

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant.records import Columns, TrialRecords
 from cotenant.store import parquet
 from cotenant.store.folder import RunFolder
 from cotenant.store.query import sql
+from cotenant.tenancy.records import Columns, TrialRecords
 
 PART = "part.parquet"
 

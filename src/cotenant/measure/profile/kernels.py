@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from cotenant import importing
 from cotenant.errors import DataError
-from cotenant.importing.result import KERNEL_COLUMNS
-from cotenant.records import Columns
+from cotenant.store import imports as importing
+from cotenant.store.imports.result import KERNEL_COLUMNS
+from cotenant.tenancy.records import Columns
 
 
 def from_tenants(folder: Path) -> Columns:

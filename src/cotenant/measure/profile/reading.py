@@ -8,10 +8,10 @@ import numpy as np
 
 from cotenant.analyse.kernel_overlap import KernelProfile, Window, profile_of
 from cotenant.errors import RunFolderError
-from cotenant.importing.result import Imported
 from cotenant.measure.profile.session import MARK
 from cotenant.store import views
 from cotenant.store.folder import RunFolder
+from cotenant.store.imports.result import Imported
 
 SHOWN = ("sm_active", "sm_issue", "tensor_active", "dram_active", "dram_read_active", "dram_write_active",
          "sm_clock_mhz", "power_w", "temperature_c")  # fmt: skip

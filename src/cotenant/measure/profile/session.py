@@ -22,12 +22,12 @@ from cotenant.measure.profile.adopt import adopt, trials_of
 from cotenant.measure.profile.bench import bench_for
 from cotenant.measure.profile.tools import Tool, interpreter
 from cotenant.measure.profile.trials import BEGINS, DONE, Order
-from cotenant.records import Columns, Verdict
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
 from cotenant.store.observe import observe_trial
 from cotenant.study.expand import needs_capacity
-from cotenant.tenancy import Trial
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import Columns, Verdict
 
 WINDOW_S = 2.0
 """A profile shows what runs, not how fast: this is enough for most, and every kernel is a row."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.records import Columns
+from cotenant.tenancy.records import Columns
 
 DOMINANT = 0.5
 """An operator that spends at least this share of its time in one inner operator only passes the work on."""

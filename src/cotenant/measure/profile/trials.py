@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import CotenantError
-from cotenant.tenancy import Frozen, Trial
+from cotenant.tenancy.nouns import Frozen, Trial
 
 BEGINS, DONE = "cotenant-profile begins ", "cotenant-profile done "
 """Lines by which it tells how far it is; the trial's number follows, or its verdict."""

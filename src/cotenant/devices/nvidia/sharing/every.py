@@ -7,7 +7,7 @@ from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_stat
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
 from cotenant.devices.protocol import Ground, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import ALONE, Sharing, Tenant
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
 SPLITTING = ("mps", "mps-static", "green", "mig")
 WITHIN = ("processes", "mps", "streams")

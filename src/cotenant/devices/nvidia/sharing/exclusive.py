@@ -10,7 +10,7 @@ from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Tenant
+from cotenant.tenancy.nouns import Tenant
 
 MEANING = "as `streams`, and the driver refuses every other process (compute mode exclusive process)"
 

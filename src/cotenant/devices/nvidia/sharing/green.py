@@ -8,7 +8,7 @@ from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, 
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANING = "one process; each tenant in a green context with SMs of its own, DRAM and L2 shared"
 GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}

@@ -10,7 +10,7 @@ from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport
 from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"

@@ -16,7 +16,7 @@ from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Pla
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import CotenantError, SharingUnavailable
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANING = "each tenant has an instance with SMs, memory and bandwidth of its own"
 SMI = "nvidia-smi"

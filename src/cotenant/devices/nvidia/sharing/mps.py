@@ -24,7 +24,7 @@ from cotenant.devices.nvidia.sharing.layout import (
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANING = "one process per tenant under a daemon of ours; kernels side by side, shares cap the SMs"
 ROUNDING_SMS = 4

@@ -9,7 +9,7 @@ from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Pla
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Sharing, Tenant
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANING = "one process per tenant under a daemon of ours, each with SMs of its own"
 FIRST_CAPABILITY = (8, 0)

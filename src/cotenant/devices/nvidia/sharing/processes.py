@@ -6,7 +6,7 @@ from cotenant.devices.nvidia.sharing import compute_mode
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, whole
 from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
-from cotenant.tenancy import Tenant
+from cotenant.tenancy.nouns import Tenant
 
 MEANING = "one process per tenant; the driver gives each the whole GPU in turns"
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, ranks, whole
 from cotenant.devices.protocol import Ground, SeatReport, SharingMode
-from cotenant.tenancy import Tenant
+from cotenant.tenancy.nouns import Tenant
 
 MEANING = "one process with a thread and a stream per tenant; kernels side by side, priorities between them"
 

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from cotenant.devices.simulated.catalogue.spec import GpuSpec
 from cotenant.errors import DeviceError
+from cotenant.prediction.gpu import GpuSpec
 
 _FOLDER = Path(__file__).parent / "gpus"
 _SUFFIXES = (".yaml", ".yml")

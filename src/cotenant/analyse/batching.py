@@ -1,0 +1,76 @@
+"""Which batch to take, and why: pure, on what was measured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cotenant.analyse.estimates.estimate import Estimate
+
+ENOUGH = 0.95
+"""A batch that reaches this part of the best throughput is as good: larger ones only wait longer."""
+HOST_STAGES = ("load_data", "data_to_device", "to_device")
+"""Stages that feed the device."""
+LOADER_BOUND = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What a batch size does."""
+
+    batch: int
+    items_per_s: Estimate
+    latency_ms: float
+    """Of one request, from due to done, in the mean."""
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+    """Mean time of each stage; they add up to the request."""
+
+    @property
+    def feeding_share(self) -> float:
+        """Part of a request in which the device only waits for its data."""
+        total = sum(self.stages_ms.values())
+        return sum(self.stages_ms.get(stage, 0.0) for stage in HOST_STAGES) / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A batch, and the reason for it."""
+
+    batch: int | None
+    """None: no size that was measured will do."""
+    reason: str
+
+
+def advise(impacts: Sequence[Impact], *, latency_goal_ms: float | None = None, largest: int | None = None) -> Advice:
+    """The batch to take.
+
+    Args:
+        impacts: What was measured, at least one size.
+        latency_goal_ms: A request may take this long.
+        largest: The largest batch that fits, if it is known.
+    """
+    fitting = [one for one in impacts if largest is None or one.batch <= largest]
+    quick = [one for one in fitting if latency_goal_ms is None or one.latency_ms <= latency_goal_ms]
+    if not quick:
+        least = min(impacts, key=lambda one: one.latency_ms)
+        return Advice(
+            None,
+            f"no size stays within {latency_goal_ms:g} ms: the quickest, {least.batch}, takes {least.latency_ms:.3g} ms"
+            if fitting
+            else "none of the sizes fits",
+        )
+    best = max(quick, key=lambda one: one.items_per_s.est)
+    chosen = min(
+        (one for one in quick if one.items_per_s.est >= ENOUGH * best.items_per_s.est), key=lambda one: one.batch
+    )
+    if latency_goal_ms is not None and len(quick) < len(fitting) and chosen.batch == max(one.batch for one in quick):
+        return Advice(chosen.batch, f"latency goal: larger sizes take more than {latency_goal_ms:g} ms")
+    if chosen.feeding_share >= LOADER_BOUND:
+        return Advice(
+            chosen.batch,
+            f"loader-bound: {chosen.feeding_share:.0%} of a request goes into feeding the device, whatever the size",
+        )
+    if chosen.batch == max(one.batch for one in fitting):
+        return Advice(chosen.batch, "not yet saturated: throughput still grows at the largest size that was measured")
+    gain = best.items_per_s.est / chosen.items_per_s.est - 1
+    return Advice(
+        chosen.batch, f"device-bound: larger sizes give at most {gain:.1%} more items per second, and take longer each"
+    )

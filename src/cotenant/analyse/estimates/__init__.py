@@ -1,0 +1,1 @@
+"""Estimates with intervals, and the tests behind them."""

@@ -1,0 +1,175 @@
+"""Intervals for means and ratios over independent replicates (blocks, trials, fresh processes).
+
+Which method when was decided by simulation of coverage. With few replicates a percentile bootstrap covers far less
+than it says (75 % at 3, 91 % at 5 instead of 95 %), Student's t does not. From `BOOTSTRAP_FROM` replicates on, the
+bootstrap with expanded percentiles keeps to 94-96 % where t strays to 97 % because of outliers or skew. With
+hundreds the two can't be told apart, and t costs nothing.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.analyse.estimates.estimate import Estimate
+
+Floats = npt.NDArray[np.float64]
+Numbers = Sequence[float] | Floats
+
+BOOTSTRAP_FROM, BOOTSTRAP_TO = 12, 256
+"""Numbers of replicates for which the bootstrap is used; outside them Student's t."""
+RESAMPLES = 4000
+SEED = 20_150_811
+"""Fixed, so that the same records always give the same interval."""
+_MEANS_OF_LONG_SERIES = 2000
+
+
+def mean_interval(values: Numbers, level: float = 0.95) -> Estimate:
+    """The mean of independent replicates and its interval.
+
+    Assumes replicates are independent and alike; where Student's t is used also that their mean is roughly normal
+    (with few, strongly one-sided replicates the true coverage sinks, to 83 % in the worst simulated case).
+    """
+    data = _finite(values)
+    n = data.size
+    if n == 0:
+        raise ValueError("a mean needs at least one value")
+    mean = float(data.mean())
+    if n == 1:
+        return Estimate(mean, None, None, 1, "one replicate: no interval")
+    if not BOOTSTRAP_FROM <= n <= BOOTSTRAP_TO:
+        half = student_t(n - 1, level) * float(data.std(ddof=1)) / math.sqrt(n)
+        return Estimate(mean, mean - half, mean + half, n, "Student t")
+    lo, hi = np.quantile(_weights(n) @ data, _expanded_tails(n, level))
+    return Estimate(mean, float(lo), float(hi), n, "bootstrap")
+
+
+def ratio_interval(log_ratios: Numbers, level: float = 0.95) -> Estimate:
+    """The geometric mean of ratios and its interval, from the ratios' natural logarithms.
+
+    Assumes each ratio was taken within one block, so that what the block's trials have in common (drift, a warm
+    room) has cancelled, and that blocks are independent.
+    """
+    logs = mean_interval(log_ratios, level)
+    lo, hi = (None if end is None else math.exp(end) for end in (logs.lo, logs.hi))
+    return Estimate(math.exp(logs.est), lo, hi, logs.n, f"{logs.method} on log ratios")
+
+
+def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
+    """A typical value of something that can't be negative (a rate, a time, a sum of progress), and its interval.
+
+    The geometric mean, so that the interval can't reach below zero however few replicates there are. A zero among
+    the values has no logarithm: then it is the plain mean.
+    """
+    data = _finite(values)
+    if np.any(data <= 0):
+        return mean_interval(data, level)
+    typical = ratio_interval(np.log(data), level)
+    return Estimate(typical.est, typical.lo, typical.hi, typical.n, typical.method.replace("log ratios", "logarithms"))
+
+
+def hierarchical_interval(groups: Sequence[Numbers], level: float = 0.95) -> Estimate:
+    """The mean over groups (fresh processes) of the means within (their trials), and its interval.
+
+    Resamples whole groups. Resampling inside the drawn groups as well would count the inner noise twice, for the
+    spread of the groups' means holds it already. Assumes groups are independent; trials inside need not be.
+    """
+    means = [float(_finite(group).mean()) for group in groups if len(group)]
+    outer = mean_interval(means, level)
+    return Estimate(outer.est, outer.lo, outer.hi, outer.n, f"{outer.method} over groups")
+
+
+def correlated_mean_interval(series: Numbers, level: float = 0.95) -> Estimate:
+    """The mean of a series whose neighbours resemble each other (requests in a queue), by a moving-block bootstrap.
+
+    Assumes the series is stationary and that its correlation dies out well within it. The length of the resampled
+    stretches comes from the autocorrelation (Politis and White's rule); stretches wrap around the end.
+    """
+    data = _finite(series)
+    n = data.size
+    if n < BOOTSTRAP_FROM:
+        raise ValueError(f"a correlated series needs at least {BOOTSTRAP_FROM} values, not {n}")
+    mean = float(data.mean())
+    data = averaged(data, _MEANS_OF_LONG_SERIES)
+    length = _stretch_length(data)
+    sums = np.concatenate(([0.0], np.cumsum(np.concatenate((data, data[: length - 1])) - mean)))
+    stretch_means = (sums[length:] - sums[:-length]) / length
+    draws = max(2, round(data.size / length))
+    rng = np.random.default_rng(SEED)
+    means = mean + stretch_means[rng.integers(stretch_means.size, size=(RESAMPLES, draws))].mean(axis=1)
+    lo, hi = np.quantile(means, _expanded_tails(draws, level))
+    return Estimate(mean, float(lo), float(hi), n, f"moving-block bootstrap, stretches of {length}")
+
+
+def averaged(data: Floats, most: int) -> Floats:
+    """Means of at most ``most`` equally long runs of neighbours, in order; short series come back as they are."""
+    if data.size <= most:
+        return data
+    starts = np.linspace(0, data.size, most + 1).astype(np.int64)
+    return np.asarray(np.add.reduceat(data, starts[:-1]) / np.diff(starts), dtype=np.float64)
+
+
+def student_t(df: float, level: float = 0.95) -> float:
+    """The two-sided quantile of Student's t."""
+    from scipy import special
+
+    return float(special.stdtrit(df, (1 + level) / 2))
+
+
+def _finite(values: Numbers) -> Floats:
+    data = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(data).all():
+        raise ValueError("values must be finite")
+    return data
+
+
+def _expanded_tails(n: int, level: float) -> tuple[float, float]:
+    """Percentiles that undo the bootstrap's biases: variance over n instead of n - 1, and tails lighter than t's.
+
+    t has n / 2 degrees of freedom rather than n - 1: so calibrated on replicates with outliers and skew, whose
+    resampled means spread too little; on normal ones the price is a coverage of 96 %.
+    """
+    from scipy import special
+
+    tail = float(special.ndtr(-math.sqrt(n / (n - 1)) * student_t(n / 2, level)))
+    return tail, 1 - tail
+
+
+@lru_cache(maxsize=32)
+def _weights(n: int) -> Floats:
+    """How often each of n replicates is drawn in each resample, as shares: one product then gives all means."""
+    counts = np.random.default_rng(SEED).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+    return np.asarray(counts / n, dtype=np.float64)
+
+
+def _stretch_length(data: Floats) -> int:
+    """Politis and White's block length for the circular bootstrap, at most a third of the series."""
+    n = data.size
+    centred = data - data.mean()
+    variance = float(centred @ centred) / n
+    if variance == 0:
+        return 1
+    most = min(n // 2, math.ceil(math.sqrt(n)) + max(5, math.ceil(math.log10(n))) + 200)
+    size = 1 << (2 * n - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(centred, size)) ** 2
+    correlation = np.fft.irfft(spectrum, size)[: most + 1] / (n * variance)
+    quiet_lags = max(5, math.ceil(math.sqrt(math.log10(n))))
+    loud = np.abs(correlation[1:]) > 2 * math.sqrt(math.log10(n) / n)
+    last_loud = 0
+    for lag in range(loud.size):
+        if not loud[lag : lag + quiet_lags].any():
+            last_loud = lag
+            break
+    else:
+        last_loud = loud.size
+    bandwidth = min(max(1, 2 * last_loud), most)
+    lags = np.arange(-bandwidth, bandwidth + 1)
+    taper = np.clip(2 * (1 - np.abs(lags) / bandwidth), 0, 1)
+    covariance = taper * correlation[np.abs(lags)]
+    slope, level = float((np.abs(lags) * covariance).sum()), float(covariance.sum())
+    if level <= 0:
+        return 1
+    length = (2 * slope**2 / (4 / 3 * level**2)) ** (1 / 3) * n ** (1 / 3)
+    return int(min(max(1, math.ceil(length)), max(1, n // 3)))

@@ -1,0 +1,191 @@
+"""Latency quantiles with distribution-free intervals, and no quantile from too few requests."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.estimates.design_effect import Stretches, design_effect, stretch_bounds
+from cotenant.tenancy.records import Int64s
+
+LEVEL = 0.95
+ORDER_STATISTICS = "order statistics"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileEstimate:
+    """A quantile in the unit of its data. ``est`` is None if it can't be had; ``reason`` then says why.
+
+    ``lo`` or ``hi`` alone is None where that end of the interval lies beyond the data.
+    """
+
+    est: float | None
+    lo: float | None
+    hi: float | None
+    n: int
+    """Requests behind it, the unfinished included."""
+    needs_n: int | None = None
+    """Requests needed for the quantile (or for an end of its interval that is missing); None if all is there."""
+    deff: float = 1.0
+    """Requests that tell as much as one independent request."""
+    reason: str | None = None
+    method: str = ORDER_STATISTICS
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; ``needs_n`` and ``reason`` are there only if something is missing."""
+        row: dict[str, Any] = {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}
+        if self.needs_n is not None:
+            row["needs_n"] = self.needs_n
+        if self.reason is not None:
+            row["reason"] = self.reason
+        return row
+
+
+@lru_cache(maxsize=64)
+def needed_for(q: float, level: float = LEVEL) -> int:
+    """The smallest sample with a two-sided distribution-free interval for the quantile q.
+
+    Even the whole range, lowest to highest value, misses the quantile with probability q**n + (1 - q)**n.
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
+    n = 1
+    while q**n + (1 - q) ** n > 1 - level:
+        n += 1
+    return n
+
+
+def interval_ranks(n: int, q: float, level: float = LEVEL) -> tuple[int, int]:
+    """Ranks (from 1) of the two order statistics that enclose the quantile with at least this probability.
+
+    Equal tails where the data reaches; where one end would lie beyond the data, the last value is that end and the
+    other moves so that the whole still holds. Assumes independent values; exact for any distribution.
+    """
+    if n < needed_for(q, level):
+        raise ValueError(f"{n} values can't enclose the quantile {q}")
+    from scipy import special
+
+    def below(rank: int) -> float:
+        """Probability that fewer than ``rank`` of the n values lie below the quantile."""
+        return float(special.bdtr(rank - 1, n, q)) if rank > 0 else 0.0
+
+    tail = (1 - level) / 2
+    lo = _last_rank(n, q, tail, below)
+    hi = _last_rank(n, q, 1 - tail, below) + 1
+    if lo < 1:
+        lo, hi = 1, _last_rank(n, q, level + below(1), below) + 1
+    elif hi > n:
+        lo, hi = _last_rank(n, q, below(n) - level, below), n
+    return max(lo, 1), min(hi, n)
+
+
+def _last_rank(n: int, q: float, probability: float, below: Callable[[int], float]) -> int:
+    """The largest rank whose `below` is at most this probability."""
+    rank = int(n * q)
+    step = max(1, int(math.sqrt(n * q * (1 - q))))
+    lowest, highest = rank, rank
+    while lowest > 0 and below(lowest) > probability:
+        lowest = max(0, lowest - step)
+    while highest <= n and below(highest) <= probability:
+        highest += step
+    while highest - lowest > 1:
+        middle = (lowest + highest) // 2
+        if below(middle) <= probability:
+            lowest = middle
+        else:
+            highest = middle
+    return lowest
+
+
+def latency_quantile(per_trial: Sequence[Int64s], q: float, unfinished: Sequence[int] = ()) -> QuantileEstimate:
+    """One quantile of the requests of all trials together; see `latency_quantiles`."""
+    return latency_quantiles(per_trial, (q,), unfinished)[q]
+
+
+def latency_quantiles(
+    per_trial: Sequence[Int64s], qs: Sequence[float], unfinished: Sequence[int] = ()
+) -> Mapping[float, QuantileEstimate]:
+    """Quantiles of the requests of all trials together, each with a 95 % interval.
+
+    Each trial's values are in the order in which the requests were due; ``unfinished`` counts, trial by trial, those
+    that were never done: they are infinitely late. The interval is of order statistics, at ranks spread by the
+    design effect, so it assumes no distribution and no independence of requests within a trial. One trial alone says
+    nothing about how much trials differ; ``method`` then says that it was one.
+    """
+    lost = sum(unfinished)
+    done = sum(values.size for values in per_trial)
+    n = done + lost
+    estimates = {q: _refused(n, q) for q in qs if n < needed_for(q)}
+    ranks = {q: max(1, math.ceil(q * n)) for q in qs if q not in estimates}
+    estimates |= {q: _infinite(n, lost) for q, rank in ranks.items() if rank > done}
+    ranks = {q: rank for q, rank in ranks.items() if rank <= done}
+    if not ranks:
+        return estimates
+    pooled = np.concatenate(list(per_trial))
+    pooled.partition([rank - 1 for rank in ranks.values()])
+    middles = {q: int(pooled[rank - 1]) for q, rank in ranks.items()}
+    effects = {q: design_effect(_exceedances(per_trial, unfinished, middle)) for q, middle in middles.items()}
+    ends = {q: _spread_ranks(n, q, effects[q]) for q in ranks}
+    within = sorted({end - 1 for pair in ends.values() for end in pair if end is not None and end <= done})
+    if within:
+        pooled.partition(within)
+    for q, (lo, hi) in ends.items():
+        short: str | None = None
+        if lo is None or hi is None:
+            short = (
+                f"requests resemble each other: {n} tell as much as {max(1, round(n / effects[q]))} independent ones"
+            )
+        elif hi > done:
+            short = "the interval's upper end is infinite: some requests were never done"
+        estimates[q] = QuantileEstimate(
+            est=float(middles[q]),
+            lo=None if lo is None else float(pooled[lo - 1]),
+            hi=None if hi is None or hi > done else float(pooled[hi - 1]),
+            n=n,
+            needs_n=math.ceil(needed_for(q) * effects[q]) if lo is None or hi is None else None,
+            deff=effects[q],
+            reason=short,
+            method=f"{ORDER_STATISTICS}, design effect {effects[q]:.1f}{', one trial' if len(per_trial) == 1 else ''}",
+        )
+    return {q: estimates[q] for q in qs}
+
+
+def _refused(n: int, q: float) -> QuantileEstimate:
+    return QuantileEstimate(None, None, None, n, needs_n=needed_for(q), reason="too few requests")
+
+
+def _infinite(n: int, lost: int) -> QuantileEstimate:
+    return QuantileEstimate(None, None, None, n, reason=f"infinite: {lost} of {n} requests were never done")
+
+
+def _exceedances(per_trial: Sequence[Int64s], unfinished: Sequence[int], threshold: int) -> list[Stretches]:
+    """Requests above the threshold, stretch by stretch; a trial's unfinished ones are spread over its stretches."""
+    trials = []
+    for index, values in enumerate(per_trial):
+        lost = unfinished[index] if index < len(unfinished) else 0
+        if values.size + lost == 0:
+            continue
+        bounds = stretch_bounds(values.size, len(per_trial))
+        late = _steps(np.linspace(0, lost, bounds.size).astype(np.int64))
+        hits = [np.count_nonzero(values[a:b] > threshold) for a, b in pairwise(bounds)]
+        trials.append(Stretches(_steps(bounds) + late, np.array(hits, dtype=np.int64) + late))
+    return trials
+
+
+def _steps(bounds: Int64s) -> Int64s:
+    return bounds[1:] - bounds[:-1]
+
+
+def _spread_ranks(n: int, q: float, deff: float) -> tuple[int | None, int | None]:
+    """Ranks among n values as far apart as those of n / deff independent ones; None where they leave the data."""
+    if deff == 1:
+        return interval_ranks(n, q)
+    independent = int(n / deff)
+    if independent < needed_for(q):
+        return None, None
+    lo, hi = interval_ranks(independent, q)
+    return max(1, math.floor(lo / independent * n)), min(n, math.ceil(hi / independent * n))

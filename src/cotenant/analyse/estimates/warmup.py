@@ -1,0 +1,159 @@
+"""Did a tenant reach a steady state within its window, and if not, in which way.
+
+Change points come from exact optimal partitioning under a model of normal stretches with their own mean and variance
+and a penalty of 15 ln n per change, after Barrett et al. (2017). Nothing is trimmed: the class is reported.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.analyse.estimates.intervals import Floats, Numbers, averaged
+
+Indices = npt.NDArray[np.int64]
+WarmUp = Literal["flat", "warm-up", "slowdown", "no steady state"]
+
+MOST_POINTS = 200
+FEWEST_POINTS = 20
+SHORTEST_STRETCH = 5
+TOLERANCE = 0.05
+"""A change of level below this share of the median is no change that matters."""
+STEADY_PART = 0.25
+"""The end of the window that has to be at one level for the state to be called steady."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """The class of a series and where its level changed."""
+
+    kind: WarmUp
+    changes: tuple[int, ...]
+    """Positions in the series at which a new level begins; changes too small to matter are left out."""
+    levels: tuple[float, ...]
+    """Mean of each stretch between changes, one more than there are changes."""
+    note: str | None = None
+
+
+def classify(series: Numbers) -> WarmUp:
+    """The class alone; see `steadiness`."""
+    return steadiness(series).kind
+
+
+def steadiness(series: Numbers) -> Steadiness:
+    """Classify a series of times (higher is slower) in the order in which they were measured.
+
+    Long series are averaged into `MOST_POINTS` first, which also makes their points nearly normal, as the model
+    assumes; single outliers are pulled in towards their neighbours. Correlation that outlives a point passes for
+    change, and so does a slow drift once it exceeds the tolerance.
+    """
+    raw = np.asarray(series, dtype=np.float64)
+    if raw.size < FEWEST_POINTS:
+        level = (float(raw.mean()),) if raw.size else ()
+        return Steadiness("flat", (), level, f"only {raw.size} requests: too few to see a change")
+    points = _winsorised(averaged(_without_extremes(raw), MOST_POINTS))
+    bounds = _merged(points, [0, *_change_points(points), points.size])
+    levels = [float(points[a:b].mean()) for a, b in pairwise(bounds)]
+    ends = [round(bound * raw.size / points.size) for bound in bounds]
+    raw_levels = tuple(float(raw[a:b].mean()) for a, b in pairwise(ends))
+    return Steadiness(_kind(points, bounds, levels), tuple(ends[1:-1]), raw_levels)
+
+
+def _kind(points: Floats, bounds: list[int], levels: list[float]) -> WarmUp:
+    if len(levels) == 1:
+        return "flat"
+    if points.size - bounds[-2] < STEADY_PART * points.size:
+        return "no steady state"
+    tolerance = _tolerance(points, points[bounds[-2] :])
+    away = [level - levels[-1] for level in levels[:-1]]
+    if any(abs(distance) <= tolerance for distance in away):
+        return "no steady state"  # it left the level at which it ended, and came back: it may well leave again
+    return "warm-up" if all(distance > 0 for distance in away) else "slowdown"
+
+
+def _tolerance(points: Floats, stretch: Floats) -> float:
+    return max(TOLERANCE * abs(float(np.median(points))), float(stretch.std()))
+
+
+def _merged(points: Floats, bounds: list[int]) -> list[int]:
+    """Without the changes between neighbours whose levels differ by less than matters, smallest difference first."""
+    bounds = list(bounds)
+    while len(bounds) > 2:
+        excess = []
+        for left, middle, right in zip(bounds[:-2], bounds[1:-1], bounds[2:], strict=True):
+            before, after = points[left:middle], points[middle:right]
+            noise = min(_tolerance(points, before), _tolerance(points, after))
+            excess.append(abs(float(before.mean() - after.mean())) / noise if noise else 0.0)
+        smallest = int(np.argmin(excess))
+        if excess[smallest] > 1:
+            break
+        del bounds[smallest + 1]
+    return bounds
+
+
+def _without_extremes(raw: Floats) -> Floats:
+    """Values pulled to where they no longer rule the average of their neighbours, yet still are far off.
+
+    At least half the median is left, so that a lasting change of level stays one however small the noise.
+    """
+    middle = float(np.median(raw))
+    reach = max(6 * 1.4826 * float(np.median(np.abs(raw - middle))), abs(middle) / 2)
+    return np.clip(raw, middle - reach, middle + reach)
+
+
+def _winsorised(points: Floats) -> Floats:
+    """Values pulled to within three robust deviations of the median around them; lasting shifts stay."""
+    reach = min(7, max(2, points.size // 20))
+    padded = np.pad(points, reach, mode="reflect")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+    middle = np.median(windows, axis=1)
+    spread = 1.4826 * np.median(np.abs(points - middle))
+    return np.clip(points, middle - 3 * spread, middle + 3 * spread)
+
+
+def _change_points(points: Floats) -> list[int]:
+    """Where to cut so that the sum of the stretches' costs and of the penalties is least: exact, over all cuts."""
+    n = points.size
+    penalty = 15 * math.log(n)
+    costs = _stretch_costs(points)
+    best = np.full(n + 1, np.inf)
+    best[0] = -penalty
+    came_from = [0] * (n + 1)
+    place = 0
+    for end in range(SHORTEST_STRETCH, n + 1):
+        starts = end - SHORTEST_STRETCH + 1
+        totals = best[:starts] + costs[place : place + starts]
+        totals += penalty
+        came_from[end] = cheapest = int(totals.argmin())
+        best[end] = totals[cheapest]
+        place += starts
+    cuts: list[int] = []
+    end = came_from[n]
+    while end > 0:
+        cuts.append(end)
+        end = came_from[end]
+    return cuts[::-1]
+
+
+def _stretch_costs(points: Floats) -> Floats:
+    """The cost of every stretch that is long enough, all at once: by where it ends, then by where it starts."""
+    starts, ends, length = _stretches(points.size)
+    middle = np.median(points)
+    centred = points - middle
+    floor = (1e-3 * abs(float(middle))) ** 2 or 1e-300
+    sums = np.concatenate(([0.0], np.cumsum(centred)))
+    squares = np.concatenate(([0.0], np.cumsum(centred**2)))
+    mean = (sums[ends] - sums[starts]) / length
+    variance = np.maximum((squares[ends] - squares[starts]) / length - mean**2, floor)
+    return np.asarray(length * np.log(variance))
+
+
+@lru_cache(maxsize=8)
+def _stretches(n: int) -> tuple[Indices, Indices, Indices]:
+    """Start, end and length of each of them; the same for every series of n points."""
+    ends, starts = np.tril_indices(n + 1, -SHORTEST_STRETCH)
+    return starts, ends, ends - starts

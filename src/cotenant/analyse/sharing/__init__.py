@@ -1,0 +1,1 @@
+"""What sharing does: slowdown, throughput, fairness, objectives."""

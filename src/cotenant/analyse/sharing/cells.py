@@ -1,0 +1,65 @@
+"""What belongs together: observations of one mix, shared one way, under equal conditions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.tenancy.records import TenantObservation
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One mix, one sharing, under one load and one setting of one device, within one run."""
+
+    run: str
+    device: str
+    simulated: bool
+    settings: str
+    load: str
+    with_neighbours: bool
+    """False for solo cells, which so come first when sorted."""
+    mix: str
+    sharing: str
+
+    @classmethod
+    def of(cls, seen: TenantObservation) -> "Cell":
+        """The cell that an observation belongs to."""
+        return cls(
+            seen.run, seen.device, seen.simulated, seen.settings, seen.load, not seen.solo, seen.mix, seen.sharing
+        )
+
+    @property
+    def solo(self) -> bool:
+        """One tenant, alone."""
+        return not self.with_neighbours
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "mix": self.mix,
+            "sharing": self.sharing,
+            "solo": self.solo,
+            "load": self.load,
+            "settings": self.settings,
+            "device": self.device,
+            "simulated": self.simulated,
+            "run": self.run,
+        }
+
+
+def usable(seen: TenantObservation) -> bool:
+    """Its numbers may be estimated from; invalid trials are counted, and no more than that."""
+    return seen.verdict != "invalid"
+
+
+def counts(seen: TenantObservation) -> bool:
+    """It belongs to a block; trials that only served to calibrate loads don't."""
+    return seen.block >= 0
+
+
+def by_block(values: Iterable[tuple[int, float]]) -> list[float]:
+    """One mean per block, in order of the blocks: a block is one replicate however many trials it holds."""
+    blocks: dict[int, list[float]] = {}
+    for block, value in values:
+        blocks.setdefault(block, []).append(value)
+    return [sum(blocks[block]) / len(blocks[block]) for block in sorted(blocks)]

@@ -1,0 +1,296 @@
+"""What a run found, in sentences a person can act on."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import student_t
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.tenancy.nouns import APART
+
+LEAST_SHOWN = 0.001
+"""A percentage shows tenths."""
+TOO_LITTLE_TO_SHOW = 0.005
+"""A slowdown that two decimals would show as 1.00."""
+WORTH_SAYING = 0.10
+"""An interval around 1 that is wider than this says nothing about being as fast as alone."""
+TOO_GOOD = 0.10
+"""Beyond all tenants alone by more than this: not sharing's merit, but a disturbance of the trials alone."""
+
+MOST_BLOCKS = 100_000
+SENSIBLE_BLOCKS = 500
+"""Beyond that the advice is not patience."""
+_SEVERAL_MEMBERS = re.compile(r" on \d+ of \d+$")
+"""How mixes are called that run on several members of a group at once."""
+MOST_SLOWDOWNS = 12
+"""More sentences than that nobody reads."""
+
+
+def closing_sentences(summary: Summary, target: float | None = None) -> list[str]:
+    """Slowdowns under the best sharing of each mix, then objectives, then what stays open, then what to do.
+
+    The tables hold every number; these are the few sentences to take away. ``target`` is the relative half-width of
+    slowdowns that the study asked for; without one only quantiles and single blocks count as not precise enough.
+    """
+    label = _Label(summary)
+    shared = [mix for mix in summary.mixes if not mix.cell.solo]
+    lines = [
+        *_slowdowns(summary, shared, label),
+        *_objectives(summary.tenants, label),
+        *_rejected(summary.mixes),
+        *_imprecise(summary, label, target),
+        *advice(summary),
+    ]
+    if any(mix.cell.simulated for mix in summary.mixes):
+        lines.append("Simulated devices computed these numbers; nothing was measured on them.")
+    return lines
+
+
+class _Label:
+    """Names a cell by its mix and sharing, and by those other conditions that vary within the summary."""
+
+    def __init__(self, summary: Summary) -> None:
+        cells = [mix.cell for mix in summary.mixes]
+        self._several = {
+            name: len({getattr(cell, name) for cell in cells}) > 1 for name in ("load", "settings", "device", "run")
+        }
+
+    def conditions(self, cell: Cell) -> str:
+        words = [cell.sharing, *(str(getattr(cell, name)) for name, several in self._several.items() if several)]
+        return f"({', '.join(words)})"
+
+    def apart_from_sharing(self, cell: Cell) -> str:
+        words = [str(getattr(cell, name)) for name, several in self._several.items() if several]
+        return f" ({', '.join(words)})" if words else ""
+
+    def __call__(self, cell: Cell) -> str:
+        return f"{cell.mix} {self.conditions(cell)}"
+
+
+def _slowdowns(summary: Summary, shared: Sequence[MixSummary], label: _Label) -> Iterable[str]:
+    """Of each mix under its best sharing; of many, the worst."""
+    mix_of = {mix.cell: mix for mix in shared}
+    best = {options[0].cell for options in _options(shared)}
+    told = [tenant for tenant in summary.tenants if tenant.cell in best]
+    if len(told) > MOST_SLOWDOWNS:
+        told = sorted(told, key=lambda tenant: -_size(tenant.slowdown))[:MOST_SLOWDOWNS]
+        yield f"The {MOST_SLOWDOWNS} largest slowdowns, each mix under its best sharing:"
+    yield from (_slowdown(tenant, mix_of[tenant.cell], label) for tenant in told)
+
+
+def _options(shared: Sequence[MixSummary]) -> list[list[MixSummary]]:
+    """The sharings of each mix (at each load, setting and device): the trusted before others, most work first."""
+    groups: dict[Cell, list[MixSummary]] = {}
+    for mix in shared:
+        groups.setdefault(replace(mix.cell, sharing=""), []).append(mix)
+    return [sorted(group, key=lambda mix: (not _trusted(mix), -_size(mix.metrics["stp"]))) for group in groups.values()]
+
+
+def _trusted(mix: MixSummary) -> bool:
+    """At least one trial passed every check."""
+    return mix.trials_by_verdict.get("valid", 0) > 0
+
+
+def _size(number: Number) -> float:
+    return number.est if isinstance(number, Estimate) else 0.0
+
+
+def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
+    where = f"{_beside(tenant, mix)} {label.conditions(tenant.cell)}"
+    number = tenant.slowdown
+    if not isinstance(number, Estimate):
+        return f"{tenant.tenant}: no slowdown {where}: {number.reason}."
+    least = "at least " if tenant.slowdown_is_least else ""
+    if number.lo is None or number.hi is None:
+        return f"{tenant.tenant} runs {least}{_pace(number.est)} {where}, from one block, so without an interval."
+    within = max(1 - number.lo, number.hi - 1)
+    if number.lo <= 1 <= number.hi or within < TOO_LITTLE_TO_SHOW:
+        if within <= WORTH_SAYING and not least:
+            known = _percent(max(within, LEAST_SHOWN))
+            return f"{tenant.tenant} runs as fast as alone within +-{known} {where}."
+        return f"{tenant.tenant}: not clear whether it slows down {where}: {number.est:.2f}x {_ends(number)}."
+    if number.est < 1:
+        ends = f"[{1 / number.hi:.2f}, {1 / number.lo:.2f}]"
+        return f"{tenant.tenant} runs {1 / number.est:.2f}x faster {ends} {where}."
+    return f"{tenant.tenant} runs {least}{_pace(number.est)} {_ends(number)} {where}."
+
+
+def _beside(tenant: TenantSummary, mix: MixSummary) -> str:
+    others = [name for name in mix.tenants if name != tenant.tenant]
+    copies = [name for name in others if name.partition("#")[0] == tenant.of]
+    found = _SEVERAL_MEMBERS.search(mix.cell.mix)
+    where = found.group() if found else ""
+    if others and len(copies) == len(others):
+        return f"beside {len(copies)} {'copy' if len(copies) == 1 else 'copies'} of itself{where}"
+    if 1 <= len(others) <= 3:
+        return f"beside {' and '.join(others)}{where}"
+    if not others and where:
+        return f"while it runs{where}"
+    return f"in {mix.cell.mix}"
+
+
+def _pace(slowdown: float) -> str:
+    return f"{slowdown:.2f}x slower" if slowdown >= 1 else f"{1 / slowdown:.2f}x faster"
+
+
+def _ends(number: Estimate) -> str:
+    return "" if number.lo is None or number.hi is None else f"[{number.lo:.2f}, {number.hi:.2f}]"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %" if share < 0.1 else f"{share * 100:.0f} %"
+
+
+def _goods(cell: Cell) -> str:
+    """What STP sums up: under an open load the work is given, and sharing decides how fast it gets done."""
+    return "work" if cell.load.startswith("closed") else "progress"
+
+
+def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str]:
+    for tenant in tenants:
+        if tenant.slo is None or tenant.slo_ms is None:
+            continue
+        says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
+        yield (
+            f"{tenant.tenant} {says} its {tenant.slo_ms:g} ms for {tenant.slo.quantile * 100:g} % of requests in "
+            f"{label(tenant.cell)}: {tenant.slo.share.est * 100:.1f} % were in time."
+        )
+
+
+def _rejected(mixes: Sequence[MixSummary]) -> Iterable[str]:
+    verdicts: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
+    for mix in mixes:
+        verdicts.update(mix.trials_by_verdict)
+        checks.update(mix.failed_checks)
+    bad = verdicts["unstable"] + verdicts["invalid"]
+    if bad:
+        named = ", ".join(f"{check} {count}" for check, count in checks.most_common()) or "no check named"
+        used = f"the {verdicts['invalid']} invalid ones were left out" if verdicts["invalid"] else "they were used"
+        yield f"{bad} of {verdicts.total()} trials were not valid ({named}); {used}."
+
+
+def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterable[str]:
+    """One sentence on slowdowns and one on quantiles: how many want more, and what the neediest wants."""
+    wide = [
+        (more * summary.block_seconds.get(tenant.cell.run, 0.0), more, tenant)
+        for tenant in summary.tenants
+        if not tenant.cell.solo and (more := _more_blocks(tenant.slowdown, target))
+    ]
+    if wide:
+        seconds, more, tenant = max(wide, key=lambda item: item[0])
+        asked = "have no interval yet" if target is None else f"are not yet known to +-{_percent(target)}"
+        yield (
+            f"{len(wide)} of {sum(not one.cell.solo for one in summary.tenants)} slowdowns {asked}; the neediest, "
+            f"{tenant.tenant} in {label(tenant.cell)}, {_wish(more, seconds)}."
+        )
+    short = [(seconds, name, one) for one in summary.tenants for name, seconds in one.needs_seconds.items()]
+    if short:
+        seconds, name, tenant = max(short, key=lambda item: item[0])
+        found = tenant.latency_ms[name]
+        yield (
+            f"{len(short)} latency quantiles want more requests; the neediest, {name} of {tenant.tenant} in "
+            f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {_duration(seconds)} longer."
+        )
+
+
+def _wish(more: int, seconds: float) -> str:
+    if more > SENSIBLE_BLOCKS:
+        return "scatters too much for more blocks to help: find what disturbs it"
+    return f"wants about {more} more block{'s'[: more > 1]} ({_duration(seconds)})"
+
+
+def _more_blocks(number: Number, target: float | None) -> int:
+    """Blocks to go until the interval is as narrow as asked, if the blocks to come scatter as those seen."""
+    if not isinstance(number, Estimate):
+        return 0
+    width = number.relative_half_width
+    if width is None:
+        return 2 if number.n == 1 else 0
+    if target is None or width <= target:
+        return 0
+    spread = width * math.sqrt(number.n) / student_t(number.n - 1)
+    enough = number.n + 1
+    while enough < MOST_BLOCKS and spread * student_t(enough - 1) / math.sqrt(enough) > target:
+        enough = math.ceil(enough * 1.05)
+    return enough - number.n
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, math.ceil(seconds))} s"
+    return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def advice(summary: Summary) -> Iterable[str]:
+    """What to do. For each mix (and load, setting, device) the sharing to take; those that gain nothing together."""
+    label = _Label(summary)
+    # Tenants on devices of their own share none: there is nothing to advise on.
+    shared = [mix for mix in summary.mixes if not mix.cell.solo and mix.cell.sharing != APART]
+    judged = [group for group in _options(shared) if isinstance(group[0].metrics["stp"], Estimate)]
+    if shared and not judged:
+        yield "No mix can be judged: look at the failed checks above, then run again."
+    together: dict[str, list[str]] = {}
+    for group in judged:
+        mix = group[0]
+        verdict = _choice(group, _missed(mix, summary), label)
+        if verdict in _SHORT:
+            together.setdefault(verdict, []).append(f"{mix.cell.mix}{label.apart_from_sharing(mix.cell)}")
+        else:
+            yield verdict
+    yield from (verdict.format(", ".join(mixes)) for verdict, mixes in together.items())
+
+
+def _missed(mix: MixSummary, summary: Summary) -> list[str]:
+    """Tenants that miss their objective in this mix and don't miss it alone: only that speaks against sharing."""
+    missing = [one for one in summary.tenants if one.slo is not None and one.slo.answer == "missed"]
+    alone = {(replace(one.cell, mix="", sharing=""), one.of) for one in missing if one.cell.solo}
+    here = replace(mix.cell, mix="", sharing="", with_neighbours=False)
+    return [one.tenant for one in missing if one.cell == mix.cell and (here, one.of) not in alone]
+
+
+_DISTRUSTED = "Don't decide on {} yet: no trial of what looks best passed every check; mend those that failed."
+_BEYOND_ALONE = (
+    "Don't believe {}: it did more than all its tenants alone, so the trials alone were disturbed; run again."
+)
+_ONE_BLOCK = "Run more blocks before deciding on {}: one block has no interval."
+_COSTS = "Don't share {}: even the best way does less than taking turns."
+_NO_GAIN = "Sharing {} gains nothing that these blocks can show: take turns, or run more blocks."
+_SHORT = (_DISTRUSTED, _BEYOND_ALONE, _ONE_BLOCK, _COSTS, _NO_GAIN)
+"""Said once for all mixes that they hold for."""
+
+
+def _doubt(mix: MixSummary, stp: Estimate) -> str | None:
+    """Why nothing can be decided from these trials."""
+    if not _trusted(mix):
+        return _DISTRUSTED
+    if stp.lo is None or stp.hi is None:
+        return _ONE_BLOCK
+    return _BEYOND_ALONE if stp.lo > len(mix.tenants) * (1 + TOO_GOOD) else None
+
+
+def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) -> str:
+    mix, best = ranked[0], ranked[0].metrics["stp"]
+    assert isinstance(best, Estimate)
+    if doubt := _doubt(mix, best):
+        return doubt
+    assert best.lo is not None
+    assert best.hi is not None
+    if best.lo <= 1:
+        better = any(_size(other.metrics["stp"]) > best.est for other in ranked[1:])  # only the distrusted can be
+        return _DISTRUSTED if better else _COSTS if best.hi < 1 else _NO_GAIN
+    name = label(mix.cell)
+    if missed:
+        return f"Sharing {name} does more than taking turns, but {' and '.join(missed)} would miss the objective."
+    rivals = [
+        other.cell.sharing
+        for other in ranked[1:]
+        if isinstance(stp := other.metrics["stp"], Estimate) and stp.hi is not None and stp.hi >= best.lo
+    ]
+    tied = f"; {' and '.join(rivals)} can't be told apart from it" if rivals else ""
+    return f"Share {name}: {best.est:.2f}x {_ends(best)} the {_goods(mix.cell)} of taking turns{tied}."

@@ -1,0 +1,104 @@
+"""Is a latency objective met: the share of requests within it, and when enough have been seen to say so."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from cotenant.analyse.estimates.design_effect import Stretches, design_effect
+from cotenant.analyse.estimates.estimate import Estimate
+
+CONFIDENCE = 0.99
+"""As MLPerf: a run that passes meets its objective with this confidence."""
+
+
+@lru_cache(maxsize=1024)
+def queries_needed(quantile: float, late: int, confidence: float = CONFIDENCE, tolerance: float = 0.0) -> int:
+    """The least number of requests, ``late`` of them over the objective, that shows that the quantile meets it.
+
+    MLPerf's early stopping: the smallest h of requests in time with I(quantile - tolerance; h, late + 1) <=
+    1 - confidence, plus the late ones. Assumes independent requests and looks that were planned beforehand.
+    """
+    from scipy import special
+
+    p = quantile - tolerance
+    if not 0 < p < 1 or late < 0:
+        raise ValueError("the quantile less its tolerance lies between 0 and 1, and late requests are not negative")
+    too_few, enough = 0, 1
+    while special.betainc(enough, late + 1, p) > 1 - confidence:
+        too_few, enough = enough, enough * 2
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if special.betainc(middle, late + 1, p) > 1 - confidence:
+            too_few = middle
+        else:
+            enough = middle
+    return enough + late
+
+
+@dataclass(frozen=True, slots=True)
+class Attainment:
+    """The share of requests within the objective, and whether the objective is met."""
+
+    share: Estimate
+    """``n`` counts requests."""
+    quantile: float
+    answer: Literal["met", "missed", "undecided"]
+    needs_n: int | None
+    """Requests that would decide it if the share of late ones stayed as it is; None if decided or out of reach."""
+
+
+def attainment(met: Sequence[int], total: Sequence[int], quantile: float) -> Attainment:
+    """Attainment over trials; ``met`` and ``total`` count requests trial by trial, the unfinished among the total.
+
+    The share's interval is exact for independent requests (Clopper and Pearson) and widened by the design effect
+    between trials; the answer comes from the same number of independent requests by MLPerf's early stopping.
+    """
+    hits, sizes = np.asarray(met, dtype=np.int64), np.asarray(total, dtype=np.int64)
+    n = int(sizes.sum())
+    if n == 0:
+        raise ValueError("attainment needs at least one request")
+    in_time = int(hits.sum())
+    deff = design_effect([Stretches(sizes[i : i + 1], hits[i : i + 1]) for i in range(sizes.size) if sizes[i]])
+    lo, hi = binomial_interval(in_time / deff, n / deff)
+    method = "binomial" if deff == 1 else f"binomial, design effect {deff:.1f}"
+    share = Estimate(in_time / n, lo, hi, n, method)
+    late = int(np.ceil((n - in_time) / deff))
+    if n / deff >= queries_needed(quantile, late):
+        return Attainment(share, quantile, "met", None)
+    if binomial_interval(in_time / deff, n / deff, 2 * CONFIDENCE - 1)[1] < quantile:
+        return Attainment(share, quantile, "missed", None)
+    return Attainment(share, quantile, "undecided", _would_decide(in_time / n, n, quantile, deff))
+
+
+def binomial_interval(hits: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a share; ``hits`` and ``n`` may be fractions (effective sizes)."""
+    from scipy import special
+
+    tail = (1 - level) / 2
+    lo = float(special.betaincinv(hits, n - hits + 1, tail)) if hits > 0 else 0.0
+    hi = float(special.betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    return lo, hi
+
+
+def _would_decide(share: float, n: int, quantile: float, deff: float) -> int | None:
+    """The first doubling of n at which the same share would decide, then by halves; None beyond a thousandfold."""
+
+    def decided(size: int) -> bool:
+        effective = size / deff
+        if share > quantile:
+            return effective >= queries_needed(quantile, int(np.ceil(effective * (1 - share))))
+        return binomial_interval(share * effective, effective, 2 * CONFIDENCE - 1)[1] < quantile
+
+    enough = n
+    while not decided(enough):
+        enough *= 2
+        if enough > 1000 * n:
+            return None
+    too_few = enough // 2
+    while enough - too_few > max(1, enough // 100):
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if decided(middle) else (middle, enough)
+    return enough

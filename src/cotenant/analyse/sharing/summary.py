@@ -1,0 +1,311 @@
+"""From observations to the summary of a run: every tenant of every cell, every mix, each number with its interval."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import mean_interval, positive_interval, ratio_interval
+from cotenant.analyse.estimates.missing import Missing, Number
+from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
+from cotenant.analyse.plain import plain
+from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
+from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
+from cotenant.analyse.sharing.slo import Attainment, attainment
+from cotenant.analyse.sharing.slowdown import CurrentSlowdown, Solos, current_slowdowns, device_ns, log_slowdowns
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, Verdict
+
+__all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+NS_PER_MS = 1e6
+NO_TRIAL = "no usable trial"
+NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
+BY_DEFINITION = "by definition"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSummary:
+    """One tenant of one cell."""
+
+    cell: Cell
+    tenant: str
+    of: str
+    blocks: int
+    """Blocks with a usable trial."""
+    requests: int
+    unfinished: int
+    trials_by_verdict: Mapping[str, int]
+    failed_checks: Mapping[str, int]
+    throughput_rps: Number
+    latency_ms: Mapping[str, QuantileEstimate]
+    """p50, p90, p95, p99 of the requests of all usable trials."""
+    needs_seconds: Mapping[str, float]
+    """For each quantile that wants more requests: how many more seconds, at the rate seen."""
+    mean_latency_ms: Number
+    """Of the requests that were done."""
+    slowdown: Number
+    device_ms: Number
+    device_slowdown: Number
+    slo: Attainment | None
+    slo_ms: float | None
+    goodput_rps: Number | None
+    """Requests per second within the objective."""
+
+    @property
+    def slowdown_is_least(self) -> bool:
+        """Requests that were never done are missing from the mean: the true slowdown is higher."""
+        return self.unfinished > 0 and not self.cell.solo
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; see `Summary.to_json`."""
+        latency: dict[str, Any] = {name: quantile.to_json() for name, quantile in self.latency_ms.items()}
+        for name, seconds in self.needs_seconds.items():
+            latency[name]["needs_seconds"] = seconds
+        row = self.cell.to_json() | {
+            "tenant": self.tenant,
+            "of": self.of,
+            "blocks": self.blocks,
+            "requests": self.requests,
+            "unfinished": self.unfinished,
+            "trials_by_verdict": dict(self.trials_by_verdict),
+            "failed_checks": dict(self.failed_checks),
+            "throughput_rps": self.throughput_rps.to_json(),
+            "latency_ms": latency | {"mean": self.mean_latency_ms.to_json()},
+            "slowdown": self.slowdown.to_json(),
+            "slowdown_is_least": self.slowdown_is_least,
+            "device_ms": self.device_ms.to_json(),
+            "device_slowdown": self.device_slowdown.to_json(),
+            "slo": None,
+        }
+        if self.slo is not None and self.goodput_rps is not None:
+            row["slo"] = {
+                "objective_ms": self.slo_ms,
+                "quantile": self.slo.quantile,
+                "attainment": self.slo.share.to_json(),
+                "answer": self.slo.answer,
+                "needs_n": self.slo.needs_n,
+                "goodput_rps": self.goodput_rps.to_json(),
+            }
+        return row
+
+
+@dataclass(frozen=True, slots=True)
+class MixSummary:
+    """One cell as a whole."""
+
+    cell: Cell
+    tenants: tuple[str, ...]
+    blocks: int
+    """Blocks in which every tenant has a slowdown."""
+    metrics: Mapping[str, Number]
+    """stp, antt, harmonic_speedup, fairness, jain."""
+    verdict: Verdict
+    """`valid`: every trial was. `unstable`: some were not, yet some can be used. `invalid`: none can."""
+    failed_checks: Mapping[str, int]
+    """Names of the checks that failed and in how many trials."""
+    trials_by_verdict: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; see `Summary.to_json`."""
+        return (
+            self.cell.to_json()
+            | {"tenants": list(self.tenants), "blocks": self.blocks}
+            | {name: number.to_json() for name, number in self.metrics.items()}
+            | {
+                "verdict": self.verdict,
+                "failed_checks": sorted(self.failed_checks),
+                "trials_by_failed_check": dict(self.failed_checks),
+                "trials_by_verdict": dict(self.trials_by_verdict),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All of it."""
+
+    tenants: tuple[TenantSummary, ...]
+    mixes: tuple[MixSummary, ...]
+    block_seconds: Mapping[str, float]
+    """By run: counted seconds of one block, all its trials together; what one more block would cost at least."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, stable within a schema version; NaN and infinity never occur.
+
+        ``{"schema_version": 1, "tenants": [...], "mixes": [...], "block_seconds": {...}}``. Every number is an object
+        ``{"est", "lo", "hi", "n", "method"}``. Where it can't be had, ``est`` is null and ``reason`` says why. A
+        quantile that wants more requests also has ``needs_n`` (how many in all) and ``needs_seconds`` (how many more
+        seconds at the rate seen).
+        """
+        row = {
+            "schema_version": SCHEMA_VERSION,
+            "tenants": [tenant.to_json() for tenant in self.tenants],
+            "mixes": [mix.to_json() for mix in self.mixes],
+            "block_seconds": dict(self.block_seconds),
+        }
+        clean: dict[str, Any] = plain(row)
+        return clean
+
+
+def summarise(observations: Iterable[TenantObservation]) -> Summary:
+    """Summarise one or many runs; runs are kept apart.
+
+    Observations of one tenant of one cell come one after another; their raw latencies are let go as soon as the next
+    one's arrive, so memory holds one tenant's at a time.
+    """
+    groups: dict[tuple[Cell, str], list[TenantObservation]] = {}
+    quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
+    solos, device_solos = Solos(), Solos(device_ns)
+    raw: list[tuple[Int64s, int]] = []
+    current: tuple[Cell, str] | None = None
+    for seen in filter(counts, observations):
+        key = Cell.of(seen), seen.role  # one row for all members of a group: they are each other's repetition here
+        if key != current:
+            if current is not None:
+                quantiles[current] = _quantiles_ms(raw)
+            if key in groups:
+                raise ValueError(f"observations of {seen.tenant} in {seen.mix} don't come one after another")
+            raw, current = [], key
+        if usable(seen) and seen.latency_ns is not None:
+            raw.append((seen.latency_ns, seen.unfinished))
+        light = replace(seen, latency_ns=None)
+        groups.setdefault(key, []).append(light)
+        solos.add(light)
+        device_solos.add(light)
+    if current is not None:
+        quantiles[current] = _quantiles_ms(raw)
+    tenants = {key: _tenant(key, groups[key], quantiles[key], solos, device_solos) for key in sorted(groups)}
+    cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
+    for cell, tenant in tenants:
+        cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
+    mixes = tuple(_mix(cell, members, solos) for cell, members in cells.items())
+    return Summary(tuple(tenants.values()), mixes, _block_seconds(groups.values()))
+
+
+def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Mapping[str, QuantileEstimate]:
+    found = latency_quantiles([values for values, _ in raw], list(QUANTILES.values()), [lost for _, lost in raw])
+    return {name: _in_ms(found[q]) for name, q in QUANTILES.items()}
+
+
+def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
+    est, lo, hi = (None if end is None else end / NS_PER_MS for end in (quantile.est, quantile.lo, quantile.hi))
+    return replace(quantile, est=est, lo=lo, hi=hi)
+
+
+def _tenant(
+    key: tuple[Cell, str],
+    group: Sequence[TenantObservation],
+    quantiles: Mapping[str, QuantileEstimate],
+    solos: Solos,
+    device_solos: Solos,
+) -> TenantSummary:
+    cell, tenant = key
+    used = [seen for seen in group if usable(seen)]
+    requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
+    seconds = sum(seen.window_s for seen in used)
+    rate = (requests + unfinished) / seconds if seconds else 0.0
+    needs = {
+        name: (found.needs_n - found.n) / rate
+        for name, found in quantiles.items()
+        if found.needs_n is not None and rate > 0
+    }
+    slo, goodput = _slo(used)
+    return TenantSummary(
+        cell=cell,
+        tenant=tenant,
+        of=group[0].of,
+        blocks=len({seen.block for seen in used}),
+        requests=requests,
+        unfinished=unfinished,
+        trials_by_verdict=Counter(seen.verdict for seen in group),
+        failed_checks=Counter(check for seen in group for check in sorted(set(seen.failed_checks))),
+        throughput_rps=_mean(used, lambda seen: seen.throughput_rps),
+        latency_ms=quantiles,
+        needs_seconds=needs,
+        mean_latency_ms=_mean(used, lambda seen: seen.mean_latency_ns / NS_PER_MS if seen.n else None),
+        slowdown=_slowdown(cell, group, solos),
+        device_ms=_mean(
+            used,
+            lambda seen: None if seen.mean_device_ns is None else seen.mean_device_ns / NS_PER_MS,
+            "no device time",
+        ),
+        device_slowdown=_slowdown(cell, group, device_solos),
+        slo=slo,
+        slo_ms=group[0].slo_ms,
+        goodput_rps=goodput,
+    )
+
+
+def _mean(
+    used: Sequence[TenantObservation], value_of: Callable[[TenantObservation], float | None], absent: str = "no request"
+) -> Number:
+    """Typical value over blocks, each block one replicate."""
+    if not used:
+        return Missing(NO_TRIAL)
+    values = [(seen.block, value) for seen in used if (value := value_of(seen)) is not None and isfinite(value)]
+    return positive_interval(by_block(values)) if values else Missing(absent)
+
+
+def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos) -> Number:
+    logs = log_slowdowns(group, solos)
+    if not logs:
+        return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
+    if cell.solo:
+        return Estimate(1.0, 1.0, 1.0, len(logs), BY_DEFINITION)
+    return ratio_interval(list(logs.values()))
+
+
+def _slo(used: Sequence[TenantObservation]) -> tuple[Attainment | None, Number | None]:
+    counted = [(seen, seen.slo_met) for seen in used if seen.slo_met is not None and seen.n + seen.unfinished > 0]
+    if not counted:
+        return None, None
+    quantile = counted[0][0].slo_quantile or QUANTILES["p99"]
+    share = attainment([met for _, met in counted], [seen.n + seen.unfinished for seen, _ in counted], quantile)
+    return share, mean_interval(by_block((seen.block, met / seen.window_s) for seen, met in counted))
+
+
+def _mix(cell: Cell, members: Mapping[str, Sequence[TenantObservation]], solos: Solos) -> MixSummary:
+    trials = {seen.trial: seen for group in members.values() for seen in group}.values()
+    verdicts: Counter[str] = Counter(seen.verdict for seen in trials)
+    slowdowns = [log_slowdowns(group, solos) for group in members.values()]
+    blocks = sorted(set.intersection(*(set(logs) for logs in slowdowns)))
+    return MixSummary(
+        cell=cell,
+        tenants=tuple(members),
+        blocks=len(blocks),
+        metrics=_metrics(cell, [[logs[block] for logs in slowdowns] for block in blocks], verdicts),
+        verdict=_verdict(verdicts),
+        failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),
+        trials_by_verdict=verdicts,
+    )
+
+
+def _metrics(cell: Cell, logs_by_block: Sequence[Sequence[float]], verdicts: Mapping[str, int]) -> dict[str, Number]:
+    if not logs_by_block:
+        reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
+        return {name: Missing(reason) for name in METRICS}
+    if cell.solo:
+        return {name: Estimate(1.0, 1.0, 1.0, len(logs_by_block), BY_DEFINITION) for name in METRICS}
+    progress = [np.exp(-np.asarray(logs)) for logs in logs_by_block]
+    return {name: over_blocks(name, progress) for name in METRICS}
+
+
+def _verdict(verdicts: Mapping[str, int]) -> Verdict:
+    total = sum(verdicts.values())
+    if verdicts.get("valid", 0) == total:
+        return "valid"
+    return "invalid" if verdicts.get("invalid", 0) == total else "unstable"
+
+
+def _block_seconds(groups: Iterable[Sequence[TenantObservation]]) -> dict[str, float]:
+    windows = {(seen.run, seen.block, seen.trial): seen.window_s for group in groups for seen in group}
+    totals: dict[str, dict[int, float]] = {}
+    for (run, block, _), seconds in windows.items():
+        blocks = totals.setdefault(run, {})
+        blocks[block] = blocks.get(block, 0.0) + seconds
+    return {run: sum(blocks.values()) / len(blocks) for run, blocks in sorted(totals.items())}

@@ -1,0 +1,113 @@
+"""`batch`: how large a batch fits, and how large a batch pays."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import WorkloadError
+from cotenant.measure.events import Listener, silent
+from cotenant.workloads.protocol import WorkloadSpec
+
+if TYPE_CHECKING:
+    from cotenant.devices.protocol import Device
+    from cotenant.measure.batching.answer import BatchAnswer
+
+
+def batch(
+    workloads: Sequence[str],
+    *,
+    device: str = "cpu",
+    memory_bytes: int | None = None,
+    dtype: str | None = None,
+    image: int | None = None,
+    seq: int | None = None,
+    train: bool = False,
+    verify: bool = True,
+    impact: bool = False,
+    latency_goal_ms: float | None = None,
+    window_s: float = 1.0,
+    out: Path = Path("runs"),
+    said: Callable[[str], None] = lambda _: None,
+    listener: Listener = silent,
+) -> "tuple[BatchAnswer, ...]":
+    """The largest batch of each workload on a device, and what its size does to speed.
+
+    Args:
+        workloads: Names from the catalogue, or directories of weights.
+        device: Where; a simulated GPU answers for a card that isn't here.
+        memory_bytes: Only so much of the device's memory.
+        dtype: Number format; None: what the device does well.
+        image: Side of a vision model's images.
+        seq: Tokens per item.
+        train: A training step instead of inference.
+        verify: Try it in fresh processes; a simulated GPU can't.
+        impact: Also measure throughput, latency and stages by size.
+        latency_goal_ms: Only for the recommendation.
+        window_s: Length of a trial's window for the impact.
+        out: Where the impact's run folder goes.
+        said: Told what is going on.
+        listener: Told how the impact's run goes on.
+
+    Raises:
+        CotenantError: A workload is unknown or can't be described, a device is not there, an attempt failed.
+    """
+    from cotenant.analyse.batching import advise
+    from cotenant.devices import find_device
+    from cotenant.measure.batching.impact import measure_impact, sizes_up_to
+
+    place = find_device(device)
+    params = {} if image is None else {"image": image}
+    specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]
+    answers = []
+    for spec in specs:
+        answer = _largest(spec, place, memory_bytes, verify=verify, said=said)
+        if impact and answer.largest:
+            sizes = sizes_up_to(max(answer.safe, 1))
+            found, folder = measure_impact(spec, sizes, place, window_s=window_s, out=out, listener=listener)
+            advice = advise(found, latency_goal_ms=latency_goal_ms, largest=answer.largest) if found else None
+            answer = replace(answer, impacts=found, advice=advice, run=folder)
+        answers.append(answer)
+    return tuple(answers)
+
+
+def _spec(stated: dict[str, Any]) -> WorkloadSpec:
+    """What was asked for, checked; what can't be meant is refused with the first reason."""
+    from pydantic import ValidationError
+
+    try:
+        return WorkloadSpec.model_validate(stated)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise WorkloadError(
+            f"{key} can't be {stated.get(key)!r}: {first['msg'][:1].lower()}{first['msg'][1:]}",
+            hint="`cotenant workloads` lists the names; `cotenant batch --help` the options",
+        ) from None
+
+
+def _largest(
+    spec: WorkloadSpec, device: "Device", memory_bytes: int | None, *, verify: bool, said: Callable[[str], None]
+) -> "BatchAnswer":
+    from cotenant import workloads
+    from cotenant.measure.batching.answer import BatchAnswer
+    from cotenant.measure.batching.rooms import on_device, room_of, seat_options
+    from cotenant.measure.batching.verification import attempt_on
+    from cotenant.measure.batching.verification import verify as search
+    from cotenant.prediction.batch_limit import growth_of, predict
+
+    workload = workloads.find(spec.name)
+    workload.check(spec)
+    spec = on_device(spec, device)
+    said(f"{spec.name}: a dry run at two sizes")
+    predicted = predict(growth_of(spec, workload.properties), room_of(device, memory_bytes))
+    answer = BatchAnswer(spec.name, spec.dtype or "", device.name, device.simulated, predicted)
+    if not verify or device.simulated:
+        return answer
+    attempt = attempt_on(device, spec, seat_options(spec, device), memory_bytes or device.free_memory_bytes())
+
+    def told(size: int) -> Any:
+        said(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")
+        return attempt(size)
+
+    return replace(answer, verified=search(max(predicted.batch, 1), told))

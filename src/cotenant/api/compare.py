@@ -1,0 +1,92 @@
+"""`compare`: is it faster, slower or the same as before?"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.analyse.comparison.history import History
+    from cotenant.analyse.comparison.pair import Comparison
+    from cotenant.errors import CotenantError
+    from cotenant.store.folder import RunFolder
+
+
+def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison | History":
+    """Compare two runs (before, now), or find the steps in a history of three or more.
+
+    Args:
+        runs: Run folders, or names of saved baselines.
+        margin: The smallest change that matters, e.g. 0.03 for 3 %.
+
+    Raises:
+        RunFolderError: There are not enough runs, one can't be read, or they can't be compared.
+    """
+    from cotenant.analyse.comparison.environment import differences, forbids
+    from cotenant.analyse.comparison.history import compare_history
+    from cotenant.analyse.comparison.pair import compare_pair
+    from cotenant.api.device_facts import cores_of
+    from cotenant.errors import RunFolderError
+    from cotenant.store import baselines
+    from cotenant.store.evidence import evidence
+    from cotenant.store.folder import RunFolder
+
+    folders = [RunFolder.open(baselines.resolve(str(run))) for run in runs]
+    if len(folders) < 2:
+        raise RunFolderError("A comparison needs two runs or more.", hint="cotenant compare BEFORE NOW")
+    for earlier, later in pairwise(folders):
+        if reason := forbids(earlier.manifest, later.manifest):
+            raise RunFolderError(
+                f"{earlier.path} and {later.path} can't be compared: {reason}.",
+                hint="Compare runs of one study on one device.",
+            )
+    cores = {folder.run: cores_of(folder.manifest) for folder in folders}
+    if len(folders) > 2:
+        everything = evidence([folder.path for folder in folders], cores)
+        history = compare_history(everything, margin=margin, notes=_notes(folders))
+        if not history.rows:
+            raise _nothing_in_common(folders)
+        return history
+    before, now = folders
+    found = compare_pair(
+        evidence([before.path], cores),
+        evidence([now.path], cores),
+        margin=margin,
+        notes=differences(before.manifest, now.manifest),
+    )
+    if not found.rows:
+        raise _nothing_in_common(folders)
+    return found
+
+
+def save_baseline(run: str | Path, name: str) -> Path:
+    """Remember a run under a name for later comparisons; nothing of it is copied. Gives the file that says so.
+
+    Raises:
+        RunFolderError: It is no run, or the name can't be one.
+    """
+    from cotenant.store import baselines
+
+    return baselines.save(baselines.resolve(str(run)), name)
+
+
+def _notes(folders: "Sequence[RunFolder]") -> list[str]:
+    """What changed from each run to the next, in order of time."""
+    from cotenant.analyse.comparison.environment import differences
+
+    ordered = sorted(folders, key=lambda folder: folder.run)
+    return [
+        f"Before run {later.run}: {sentence}"
+        for earlier, later in pairwise(ordered)
+        for sentence in differences(earlier.manifest, later.manifest)
+    ]
+
+
+def _nothing_in_common(folders: "Sequence[RunFolder]") -> "CotenantError":
+    from cotenant.errors import RunFolderError
+
+    return RunFolderError(
+        f"{' and '.join(str(folder.path) for folder in folders)} have no cell in common: no tenant with the same mix, "
+        "sharing, load and settings.",
+        hint="Compare runs of one study.",
+    )

@@ -1,0 +1,140 @@
+"""`db`: what every machine has measured, in one place, and the questions that can be put to it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.analyse.variability.drift import Drift
+    from cotenant.analyse.variability.summary import Variability
+    from cotenant.store.database.add import Added
+    from cotenant.store.database.database import Sensor
+    from cotenant.store.database.questions import Anomalies, Contents, GpuStory
+    from cotenant.store.database.sensing import SensorPair
+
+
+def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = False) -> "tuple[Added, ...]":
+    """Add run folders and files of nvidia-smi, dcgmi, nvprof, tegrastats, or CSV with a row per run; all or nothing.
+
+    Args:
+        paths: Run folders and files.
+        db: The database's folder; default: $COTENANT_DB, or `runs/.database`.
+        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
+
+    Raises:
+        RunFolderError: A folder is no run, or is damaged.
+        DataError: A file is of no known format, or has lines that can't be used.
+        DatabaseError: The database can't be written.
+    """
+    from cotenant.store.database.add import add
+
+    return add(paths, _home(db), skip_bad=skip_bad)
+
+
+def db_contents(*, db: Path | None = None) -> "Contents":
+    """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.questions import Contents
+
+    home = _home(db)
+    with Database.open(home) as database:
+        return Contents(home, tuple(database.sources.values()), tuple(database.works()))
+
+
+def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variability, ...]":
+    """How the GPUs differ under every kind of work whose name holds the text, and a line for each GPU.
+
+    Raises:
+        DatabaseError: There is no database or no such work.
+    """
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.questions import variabilities
+
+    with Database.open(_home(db)) as database:
+        return tuple(found for _, found in variabilities(database, work))
+
+
+def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
+    """All that is known of one GPU, named by its UUID or a part of it.
+
+    Raises:
+        DatabaseError: There is no such GPU, or several.
+    """
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.questions import gpu_story
+
+    with Database.open(_home(db)) as database:
+        return gpu_story(database, database.find_gpu(gpu))
+
+
+def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
+    """Every sensor that was read, with the name of the source. Raises DatabaseError."""
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.sensing import sensor_lines
+
+    with Database.open(_home(db)) as database:
+        return tuple(sensor_lines(database))
+
+
+def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) -> "SensorPair":
+    """Gain, offset, lag and averaging window of one sensor against a finer one of the same thing.
+
+    Args:
+        reference: Words that only the finer sensor's line has: GPU, sensor, tool, source.
+        other: The same for the sensor to be judged.
+        db: The database's folder instead of the usual one.
+
+    Raises:
+        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+    """
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.sensing import compare_named
+
+    with Database.open(_home(db)) as database:
+        return compare_named(database, reference, other)
+
+
+def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, Drift]":
+    """Drift and steps over time, by work. Raises DatabaseError."""
+    from dataclasses import replace
+
+    from cotenant.analyse.variability.drift import drift
+    from cotenant.store.database.database import Database
+
+    with Database.open(_home(db)) as database:
+        works = database.find_work(work)
+        return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
+
+
+def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomalies":
+    """Which GPU is slow, since when and why; what changed; which sensor can't be believed. Raises DatabaseError."""
+    from cotenant.store.database.database import Database
+    from cotenant.store.database.questions import all_anomalies
+
+    with Database.open(_home(db)) as database:
+        return all_anomalies(database, work)
+
+
+def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> Path:
+    """Write one self-contained HTML file about the database. Raises DatabaseError, or RunFolderError if it can't."""
+    from cotenant.api.report import write_whole
+    from cotenant.reporting.html.variability_material import gather
+    from cotenant.reporting.html.variability_page import page
+    from cotenant.store.database.database import Database
+
+    home = _home(db)
+    with Database.open(home) as database:
+        material = gather(database, work)
+    write_whole(out, page(material))
+    return out
+
+
+def _home(db: Path | None) -> Path:
+    from cotenant.errors import DatabaseError
+    from cotenant.store.database.database import DEFAULT
+
+    home = db or Path(os.environ.get("COTENANT_DB") or DEFAULT)
+    if home.exists() and not home.is_dir():
+        raise DatabaseError(f"{home} is a file, and a database is a folder.", hint="name a folder: --db DIR")
+    return home

@@ -1,0 +1,90 @@
+"""`plan`: who runs where, beside whom, at which clock; and how policies compare on the GPUs that were measured."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import DatabaseError
+
+if TYPE_CHECKING:
+    from cotenant.planning.assignment import Objective, Plan
+    from cotenant.planning.comparison import Compared
+    from cotenant.planning.fleet import Fleet
+
+MOST_NAMED = 5
+FIRST_SEED = 1
+"""Draws from 1000 on were used to choose our policy's prices; these were not."""
+
+
+def plan_jobs(
+    jobs: Path,
+    *,
+    objective: "Objective" = "time",
+    power_budget_w: float | None = None,
+    work: str | None = None,
+    db: Path | None = None,
+) -> "Plan":
+    """A plan for the jobs of a file on the GPUs of the database.
+
+    Args:
+        jobs: A YAML file.
+        objective: `time`, `energy` or `fairness`.
+        power_budget_w: All GPUs together draw no more.
+        work: The work in the database whose measurements describe the GPUs; it should keep them at their power limit.
+        db: The database's folder instead of the usual one.
+
+    Raises:
+        CotenantError: The file is wrong, the database has no such work, or the budget can't be met.
+    """
+    from cotenant.planning.assignment import plan
+    from cotenant.planning.jobs_file import read_jobs
+
+    wanted = read_jobs(jobs)
+    return plan(measured_fleet(work, db), wanted, objective=objective, budget_w=power_budget_w)
+
+
+def compare_policies(
+    *,
+    work: str | None = None,
+    db: Path | None = None,
+    jobs: int = 2000,
+    draws: int = 20,
+    load: float = 0.9,
+    told: Callable[[int], None] = lambda _: None,
+) -> "tuple[Compared, ...]":
+    """Replay drawn jobs on the database's GPUs under every policy.
+
+    Args:
+        work: As of `plan_jobs`.
+        db: The database's folder instead of the usual one.
+        jobs: How many per draw.
+        draws: How many draws; intervals are over these.
+        load: GPU time asked for over GPU time there is.
+        told: Called after each draw.
+    """
+    from cotenant.planning.comparison import compare
+
+    seeds = range(FIRST_SEED, FIRST_SEED + draws)
+    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, told=told)
+
+
+def measured_fleet(work: str | None, db: Path | None) -> "Fleet":
+    """The GPUs of the database under one kind of work."""
+    from cotenant.api.db import db_gpus
+    from cotenant.planning.fleet import fleet_of
+
+    found = db_gpus(work, db=db)
+    if len(found) > 1:
+        names = ", ".join(one.work for one in found[:MOST_NAMED])
+        names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+        raise DatabaseError(
+            f"the database holds {len(found)} kinds of work: {names}",
+            hint="say which one describes the GPUs best with --work, e.g. --work sgemm",
+        )
+    fleet = fleet_of(found[0].profiles, simulated=found[0].simulated)
+    if not len(fleet):
+        raise DatabaseError(
+            f"no GPU has both a clock and a power under {found[0].work}",
+            hint="measure with sensors: cotenant run variability --devices all",
+        )
+    return fleet

@@ -1,0 +1,113 @@
+"""`profile`: which kernels tenants run, and how much they run at once; never how fast, since profiling slows them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.measure.events import Listener, silent
+from cotenant.study.model import Study
+
+if TYPE_CHECKING:
+    from cotenant.analyse.kernel_overlap import KernelProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What kernels say of every mix."""
+
+    subject: str
+    tool: str
+    """The profiler, or the format of the file."""
+    folder: Path | None
+    """The run folder of a profile pass."""
+    profiles: "tuple[KernelProfile, ...]"
+    notes: tuple[str, ...]
+
+
+def profile(
+    subject: str | Path | Study,
+    *,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    tool: str | None = None,
+    out: Path = Path("runs"),
+    top: int = 10,
+    skip_bad: bool = False,
+    html: Path | None = None,
+    listener: Listener = silent,
+) -> Profile:
+    """Profile every mix of a study once, or show a profile that is there already.
+
+    Args:
+        subject: A study (name, YAML file or object) to carry out; or the run folder of a profile pass; or a file:
+            an SQLite export of Nsight Systems, or a CSV of nvprof.
+        device: Where, instead of the study's own device.
+        overrides: `key=value` each, as `--set`.
+        tool: `nsys` or `torch`; None: nsys where it is there and the device is a GPU.
+        out: The folder in which the pass gets a folder of its own.
+        top: Kernels listed per tenant.
+        skip_bad: Of a file: leave lines out that can't be used, and count them.
+        html: Also write a page with timelines of kernels to this file.
+        listener: Told what happens while it goes on.
+
+    Raises:
+        CotenantError: It can't be read or carried out; the sentence says why.
+    """
+    found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
+    if html is not None:
+        from cotenant.api.report import write_whole
+        from cotenant.reporting.html.profile_page import profile_page
+
+        write_whole(html, profile_page(found.profiles, subject=found.subject, tool=found.tool, notes=found.notes))
+    return found
+
+
+def _found(
+    subject: str | Path | Study,
+    device: str | None,
+    overrides: Sequence[str],
+    *,
+    tool: str | None,
+    out: Path,
+    top: int,
+    skip_bad: bool,
+    listener: Listener,
+) -> Profile:
+    path = None if isinstance(subject, Study) else Path(subject)
+    if path is not None and path.is_dir():
+        return _of_run(path, top)
+    if path is not None and path.is_file() and path.suffix.lower() not in {".yaml", ".yml"}:
+        return _of_file(path, top, skip_bad=skip_bad)
+    from cotenant.api.run import resolved
+    from cotenant.measure.profile.session import carry_out
+    from cotenant.measure.profile.tools import choose
+
+    plan, place = resolved(subject, device, None, overrides)
+    folder = carry_out(plan, place, choose(place, tool), out=out, listener=listener)
+    return _of_run(folder, top)
+
+
+def _of_run(path: Path, top: int) -> Profile:
+    from cotenant.measure.profile.reading import from_run
+
+    profiles, marked = from_run(path, top=top)
+    notes = [str(note) for note in marked.get("notes") or ()]
+    notes += [f"No kernel of {one.mix} was seen: it may do its work elsewhere." for one in profiles if not one.tenants]
+    return Profile(str(path), str(marked.get("tool")), path, profiles, tuple(notes))
+
+
+def _of_file(path: Path, top: int, *, skip_bad: bool) -> Profile:
+    from cotenant.errors import DataError
+    from cotenant.measure.profile.reading import from_import
+    from cotenant.store import imports as importing
+    from cotenant.store.imports.problems import sentence
+
+    found = importing.read(path, skip_bad=skip_bad)
+    if not found.kernels:
+        raise DataError(
+            f"{path} holds no kernels: it is {importing.FORMATS[found.format].meaning}.",
+            hint="profiles are exports of Nsight Systems (SQLite) and traces of nvprof (CSV)",
+        )
+    notes = tuple(f"Left out: {sentence(one)}." for one in found.skipped)
+    return Profile(str(path), found.format, None, (from_import(found, top=top),), notes)

@@ -1,0 +1,70 @@
+"""`report`: what runs came to, as a page that can be sent around."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files of a report."""
+
+    html: Path
+    markdown: Path | None
+    figures: tuple[Path, ...]
+
+
+def report(
+    runs: Sequence[Path], *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
+) -> Written:
+    """Write one self-contained HTML file about one run or several, and Markdown and figures where asked for.
+
+    Args:
+        runs: Run folders.
+        out: The HTML file; by default `report.html` in the run's folder, or here if there are several runs.
+        markdown: Also write tables and sentences as Markdown, for a pull request.
+        figures: Also write every figure as SVG and PNG into this folder.
+
+    Raises:
+        RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or a file can't be written.
+        CotenantError: Figures are wanted and the renderer is not installed.
+    """
+    from cotenant.reporting.figures.every import figures as every_figure
+    from cotenant.reporting.figures.export import export_figures
+    from cotenant.reporting.figures.figure import Figure
+    from cotenant.reporting.figures.material import gather
+    from cotenant.reporting.html.in_markdown import markdown_report
+    from cotenant.reporting.html.page import page
+
+    material = gather(runs)
+    drawn = every_figure(material)
+    target = out or (runs[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
+    write_whole(target, page(material, drawn))
+    if markdown is not None:
+        write_whole(markdown, markdown_report(material))
+    files: Sequence[Path] = ()
+    if figures is not None:
+        files = export_figures([one for many in drawn.values() for one in many if isinstance(one, Figure)], figures)
+    return Written(target, markdown, tuple(files))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """As a whole: whoever has the old file open never sees half of the new one."""
+    from contextlib import suppress
+
+    from cotenant.errors import RunFolderError
+    from cotenant.store.folder import require_no_record
+
+    require_no_record(path)
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise RunFolderError(
+            f"{path} can't be written: {(error.strerror or str(error)).lower()}.",
+            hint="Choose another file: --out FILE",
+        ) from None

@@ -1,0 +1,174 @@
+"""`run`: carry a study out, or go on with a run that was cut short."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import DeviceError, RunFolderError
+from cotenant.measure.events import Listener, silent
+from cotenant.study.model import Study
+
+if TYPE_CHECKING:
+    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.devices.protocol import Device
+    from cotenant.measure.plan import Plan
+    from cotenant.store.folder import RunFolder
+    from cotenant.study.forecast import Forecast
+    from cotenant.workloads.protocol import WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run came to."""
+
+    folder: Path
+    why: str
+    """Why it stopped: precise enough, time budget used, all blocks done."""
+    summary: "Summary"
+
+
+def run(
+    study: str | Path | Study | None,
+    *,
+    device: str | None = None,
+    devices: str | None = None,
+    overrides: Sequence[str] = (),
+    out: Path = Path("runs"),
+    resume: Path | None = None,
+    listener: Listener = silent,
+) -> RunResult:
+    """Carry a study out.
+
+    Args:
+        study: A built-in study's name, a YAML file, or a study; None with ``resume``.
+        device: Where, instead of the study's own device.
+        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
+        overrides: `key=value` each, as `--set`.
+        out: The folder in which the run gets a folder of its own.
+        resume: A run folder to go on with; it knows its study and device.
+        listener: Told what happens while it goes on.
+
+    Raises:
+        CotenantError: Nothing that was measured is lost.
+    """
+    from cotenant.api.show import show
+    from cotenant.measure.session import carry_out
+
+    if resume is not None:
+        if study is not None or device is not None or devices is not None or overrides:
+            raise RunFolderError(
+                "a run that is resumed keeps its study and its device",
+                hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
+            )
+        folder, plan, place = _reopened(resume)
+    else:
+        assert study is not None
+        plan, place = resolved(study, device, devices, overrides)
+        folder = None
+    _require_fit(_forecast(plan, place), place)
+    why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
+    return RunResult(folder=path, why=why, summary=show([path]))
+
+
+def dry_run(
+    study: str | Path | Study,
+    *,
+    device: str | None = None,
+    devices: str | None = None,
+    overrides: Sequence[str] = (),
+) -> "Forecast":
+    """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
+    plan, place = resolved(study, device, devices, overrides)
+    forecast = _forecast(plan, place)
+    _require_fit(forecast, place)
+    return forecast
+
+
+def _require_fit(forecast: "Forecast", device: "Device") -> None:
+    """Refuse what can't be held; a mix that doesn't fit a simulated device is a result, its tenants must fit alone."""
+    (forecast.solo() if device.simulated else forecast).require_fit()
+
+
+def resolved(
+    study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
+) -> "tuple[Plan, Device]":
+    """A study made definite on its device, checked as far as that goes without starting anything."""
+    from cotenant.devices import find_device
+    from cotenant.devices.group_names import require_group
+    from cotenant.measure.plan import plan_for
+    from cotenant.study.files import load_study, study_from
+    from cotenant.study.workload_check import check_workloads
+
+    if not isinstance(study, Study):
+        study = load_study(study, overrides)
+    elif overrides:
+        study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
+    if device is not None and devices is not None:
+        raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
+    named = device if devices is None else devices
+    place = find_device(study.device if named is None else named)  # an empty name is a mistake, not the study's device
+    if devices is not None:
+        place = require_group(place, devices)
+    study = study.model_copy(update={"device": place.name}).placed(study.places)
+    check_workloads(study)
+    return plan_for(study, place), place
+
+
+def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
+    from cotenant.devices import find_device
+    from cotenant.measure.plan import plan_for
+    from cotenant.store.folder import RunFolder
+    from cotenant.study.files import study_from_text
+
+    folder = RunFolder.open(path)
+    if "profile_pass" in folder.manifest:
+        raise RunFolderError(
+            f"{path} is a profile pass: timed trials don't belong beside profiled ones",
+            hint="carry it out again: cotenant profile STUDY",
+        )
+    text = folder.manifest.get("study")
+    if not isinstance(text, str):
+        raise RunFolderError(f"the manifest of {path} does not say which study it is", hint="begin a new run")
+    for key, kind in (("sessions", list), ("modes", list), ("capacity_rps", dict)):
+        if not isinstance(folder.manifest.get(key, kind()), kind):
+            raise RunFolderError(
+                f"the manifest of {path} is damaged: {key!r} is no {kind.__name__}", hint="restore it from a copy"
+            )
+    study = study_from_text(text, source=str(path / "manifest.json"))
+    device = find_device(study.device)
+    return folder, plan_for(study, device, folder.manifest.get("modes")), device
+
+
+def _forecast(plan: "Plan", device: "Device") -> "Forecast":
+    from cotenant import workloads
+    from cotenant.devices.group import DeviceGroup
+    from cotenant.study.forecast import forecast
+
+    spec_on, base_bytes = _on(device)
+    return forecast(
+        plan.study,
+        modes=plan.modes,
+        memory_bytes=device.least_free_bytes() if isinstance(device, DeviceGroup) else device.free_memory_bytes(),
+        properties=lambda spec: workloads.find(spec.name).properties(spec_on(spec)),
+        base_bytes_per_tenant=base_bytes,
+        device=device.name,
+        members=plan.members,
+        in_a_block=plan.trials_per_block,
+        left_out=plan.left_out,
+        simulated=device.simulated,
+    )
+
+
+def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]":
+    """How a device changes what a workload is (its number format), and what each tenant costs it in memory."""
+    from cotenant.measure.session import PROCESS_BYTES
+
+    if not device.simulated:
+        return getattr(device, "spec", lambda spec: spec), PROCESS_BYTES
+    from cotenant.devices.group import DeviceGroup
+    from cotenant.devices.simulated.device import SimulatedGpu
+
+    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
+    assert isinstance(gpu, SimulatedGpu)
+    return gpu.spec, gpu.context_bytes

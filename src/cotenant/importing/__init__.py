@@ -1,6 +1,0 @@
-"""What other tools have measured, read into columns of ours: one reader per format, all or nothing by default."""
-
-from cotenant.importing.formats import FORMATS, detect, read
-from cotenant.importing.result import Imported, Series, Skipped
-
-__all__ = ["FORMATS", "Imported", "Series", "Skipped", "detect", "read"]

@@ -1,1 +1,0 @@
-"""When requests come: arrival schedules and pacing."""

@@ -1,0 +1,1 @@
+"""The largest batch that runs, and what each batch size costs."""

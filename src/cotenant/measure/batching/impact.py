@@ -1,0 +1,84 @@
+"""What the batch does to speed: an ordinary study of the same workload at several sizes, measured as any other."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cotenant.analyse.batching import Impact
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import positive_interval
+from cotenant.devices.protocol import Device
+from cotenant.measure.events import Listener
+from cotenant.measure.plan import plan_for
+from cotenant.measure.session import carry_out
+from cotenant.store.observe import observations
+from cotenant.store.query import sql
+from cotenant.study.files import study_from
+from cotenant.study.model import Study
+from cotenant.workloads.protocol import WorkloadSpec
+
+BLOCKS = 4
+MOST_SIZES = 8
+_STAGES = """
+    select t.batch, s.stage, sum(s.duration_ns) / count(distinct (s.trial, s.seq)) / 1e6
+    from stages s
+    join requests r on (r.run, r.trial, r.tenant, r.seq) = (s.run, s.trial, s.tenant, s.seq)
+    join tenants t on (t.run, t.trial, t.tenant) = (s.run, s.trial, s.tenant)
+    join trials on (trials.run, trials.trial) = (s.run, s.trial)
+    where r.in_window and r.ok and trials.block >= 0 group by all
+"""
+
+
+def sizes_up_to(largest: int) -> tuple[int, ...]:
+    """Powers of two up to the largest batch, at most `MOST_SIZES` of them, the larger ones."""
+    powers = [1 << exponent for exponent in range(largest.bit_length()) if 1 << exponent <= largest]
+    return tuple(powers[:1] + powers[1:][-(MOST_SIZES - 1) :])
+
+
+def impact_study(spec: WorkloadSpec, sizes: Sequence[int], device: str, *, window_s: float) -> Study:
+    """Each size alone, in random order within each block."""
+    given = spec.model_dump(mode="json", exclude_defaults=True, exclude={"name", "batch"})
+    tenants: dict[str, Any] = {
+        f"batch-{size}": {"workload": spec.name, "batch": size, "timing": "synchronised", **given} for size in sizes
+    }
+    return study_from(
+        {
+            "name": "batch-impact",
+            "device": device,
+            "tenants": tenants,
+            "mixes": ["solo"],
+            "window": f"{window_s:g}s",
+            "blocks": BLOCKS,
+            "budget": None,
+        }
+    )
+
+
+def measure_impact(
+    spec: WorkloadSpec, sizes: Sequence[int], device: Device, *, window_s: float, out: Path, listener: Listener
+) -> tuple[tuple[Impact, ...], Path]:
+    """Measure (or simulate) each size; gives what it does and the run folder with the records behind it."""
+    study = impact_study(spec, sizes, device.name, window_s=window_s)
+    _, folder = carry_out(plan_for(study, device), device, folder=None, out=out, listener=listener)
+    return read_impact(folder, sizes), folder
+
+
+def read_impact(folder: Path, sizes: Sequence[int]) -> tuple[Impact, ...]:
+    """From the records of such a run; sizes that never served are left out."""
+    stages: dict[int, dict[str, float]] = {}
+    for batch, stage, mean_ms in sql(_STAGES, [folder]).rows:
+        stages.setdefault(int(batch), {})[str(stage)] = float(mean_ms)
+    found: dict[int, list[tuple[float, float]]] = {}
+    for seen in observations([folder], raw=False):
+        if seen.block >= 0 and seen.n and seen.verdict != "invalid":
+            size = int(seen.of.removeprefix("batch-"))
+            found.setdefault(size, []).append((seen.throughput_rps * size, seen.mean_latency_ns / 1e6))
+    return tuple(
+        Impact(size, _items(found[size]), sum(ms for _, ms in found[size]) / len(found[size]), stages.get(size, {}))
+        for size in sizes
+        if size in found
+    )
+
+
+def _items(trials: Sequence[tuple[float, float]]) -> Estimate:
+    return positive_interval([items for items, _ in trials])

@@ -1,0 +1,110 @@
+"""The largest batch that really runs: a bracket around the prediction, then bisection. Each attempt is told apart."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.devices.protocol import Device
+from cotenant.errors import TenantFailed
+from cotenant.measure.batching.outcomes import Attempt, classify
+from cotenant.workloads.protocol import WorkloadSpec
+
+FIRST = 0.9
+"""The first attempt, as a part of the prediction: most often it runs, and the limit is near."""
+GROWTH = 1.15
+FINENESS = 1 / 50
+"""The search ends when the largest that ran and the smallest that didn't are this part of the prediction apart."""
+ATTEMPT_TIMEOUT_S = 900.0
+_ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"}
+"""Memory that tensors give back goes back to the system at once, so that a peak is a sum of what lived together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What the attempts came to."""
+
+    largest: int
+    """The largest batch that ran; 0: none did."""
+    smallest_too_large: int | None
+    """None: the search ended at its upper bound with everything running."""
+    reason: str | None
+    """Why that one was too large."""
+    attempts: tuple[Attempt, ...]
+
+
+def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | None = None) -> Verified:
+    """Search around a prediction.
+
+    Args:
+        predicted: Where to begin; it may be wrong by any factor.
+        attempt: Tries one batch.
+        highest: No batch beyond this is of interest, e.g. the number of items there are.
+
+    Raises:
+        TenantFailed: An attempt failed for another reason than its size.
+    """
+    step = max(1, int(predicted * FINENESS))
+    attempts: list[Attempt] = []
+    low, high, why = 0, None, None
+    batch = max(1, int(predicted * FIRST))
+    while True:
+        batch = batch if highest is None else min(batch, highest)
+        tried = attempt(batch)
+        attempts.append(tried)
+        if tried.kind == "failed":
+            raise TenantFailed(
+                f"a batch of {batch} failed, and not for its size: {tried.said}",
+                hint="run it alone first: `cotenant run` with one tenant shows its log",
+            )
+        if tried.too_large:
+            high, why = batch, f"{tried.kind}: {tried.said}"
+        else:
+            low = batch
+        if (highest is not None and low >= highest) or (high is not None and high - low <= (step if low else 1)):
+            return Verified(low, high, why, tuple(attempts))
+        batch = max(low + 1, int(low * GROWTH)) if high is None else (low + high) // 2
+
+
+def attempt_on(
+    device: Device, spec: WorkloadSpec, options: Mapping[str, Any], memory_bytes: int | None
+) -> Callable[[int], Attempt]:
+    """Attempts on a device, each in a fresh process."""
+
+    def attempt(batch: int) -> Attempt:
+        order = {
+            "device": device.name,
+            "workload": spec.model_copy(update={"batch": batch}).model_dump(mode="json"),
+            "options": dict(options),
+            "memory_bytes": memory_bytes,
+        }
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "cotenant.measure.batching.probe"],
+                input=json.dumps(order),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=ATTEMPT_TIMEOUT_S,
+                env={**os.environ, **_ENVIRONMENT},
+            )
+        except subprocess.TimeoutExpired:
+            return Attempt(batch, "failed", f"it was not done after {ATTEMPT_TIMEOUT_S:g} s")
+        return _read(batch, done, limited=memory_bytes is not None)
+
+    return attempt
+
+
+def _read(batch: int, done: "subprocess.CompletedProcess[str]", *, limited: bool) -> Attempt:
+    if done.returncode == -signal.SIGKILL:
+        return Attempt(batch, "out of memory", "the kernel ended it, as it does when memory runs out")
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return Attempt(batch, classify(said, limited=limited), f"it ended with code {done.returncode}: {said}")
+    answer = json.loads(lines[-1])
+    return Attempt(batch, answer["kind"], answer.get("said", ""), answer.get("peak_bytes"), answer.get("seconds"))

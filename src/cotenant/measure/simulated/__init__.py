@@ -1,0 +1,1 @@
+"""Trials on simulated devices: the same records, computed."""

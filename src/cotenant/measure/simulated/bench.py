@@ -1,0 +1,103 @@
+"""Carries out trials on a simulated GPU: the same records as a real device leaves, computed instead of measured."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.provenance import now_utc
+from cotenant.measure.sampler import Samples
+from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
+from cotenant.measure.simulated.scene import Scene, make_scene, play, seat_outcome, shortages, unserved
+from cotenant.prediction.sharing.simulate import Outcome
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
+
+
+class SimulatedBench:
+    """A simulated GPU made ready for trials."""
+
+    def __init__(self, device: SimulatedGpu, *, run: str) -> None:
+        self._device, self._run = device, run
+        self._coming: list[Trial] = []
+        self._ahead: tuple[Trial, Scene, Future[Outcome]] | None = None
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulation")
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
+        self._coming = list(trials)
+        for trial in trials:
+            fusion = self._device.controls(trial.settings).fusion
+            for tenant in trial.tenants:
+                self._device.request(tenant.workload, fusion)
+
+    def refresh(self) -> None:
+        """Nothing to make fresh: nothing ages."""
+
+    def pause(self, seconds: float) -> None:
+        """Nothing changes with time."""
+
+    def close(self) -> None:
+        """End the thread that simulates ahead."""
+        self._worker.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """The same without waiting."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
+        """One trial; a mix that doesn't fit is recorded, never raised."""
+        device, started_utc = self._device, now_utc()
+        scene, fates, simulated = self._begun(trial, rates)
+        self._begin_next(trial, rates)
+        if simulated is None:
+            outcomes, samples = [unserved(seat, fates) for seat in scene.seats], Samples({}, ())
+        else:
+            outcome = simulated.result()
+            outcomes = [
+                seat_outcome(device, seat, requests, scene)
+                for seat, requests in zip(scene.seats, outcome.requests, strict=True)
+            ]
+            samples = samples_of(device, outcome, scene.controls.limits)
+        return assemble(
+            trial,
+            outcomes,
+            Circumstances(
+                run=self._run,
+                session=session,
+                device=device.name,
+                simulated=True,
+                cores=1,
+                started_utc=started_utc,
+                timing=scene.timing,
+                samples=samples,
+                sharing_violations=(),
+                control_violations=(),
+            ),
+        )
+
+    def _begun(
+        self, trial: Trial, rates: Mapping[str, float]
+    ) -> tuple[Scene, Mapping[str, str], Future[Outcome] | None]:
+        """The trial on its way, or who ran out of memory."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == trial:
+            return ahead[1], {}, ahead[2]
+        scene = make_scene(self._device, trial, rates)
+        fates = shortages(self._device, scene)
+        return scene, fates, None if fates else self._worker.submit(self._simulated, scene)
+
+    def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
+        """While one trial's records are written, the next one is already simulated: compiled code needs no lock."""
+        if trial not in self._coming:
+            return
+        following = self._coming.index(trial) + 1
+        if following < len(self._coming):
+            coming = self._coming[following]
+            scene, fates, simulated = self._begun(coming, rates)
+            self._ahead = None if fates or simulated is None else (coming, scene, simulated)
+
+    def _simulated(self, scene: Scene) -> Outcome:
+        outcome = play(self._device, scene, None)
+        clock = settled_clock_mhz(self._device, outcome, scene.controls.limits)
+        return outcome if clock is None else play(self._device, scene, clock)

@@ -1,0 +1,208 @@
+"""Carries out trials on a group of simulated GPUs: each member plays its own part, at the clock that its die holds.
+
+Where a die settles is found for all members at once, from what the work does on a typical die; then each member is
+played once, at its own clock.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotenant.devices.group import DeviceGroup
+from cotenant.devices.simulated.device import SimulatedGpu
+from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.gather import SeatOutcome
+from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
+from cotenant.measure.provenance import now_utc
+from cotenant.measure.sampler import Samples
+from cotenant.measure.simulated.heat import STEADY, Start, start_of
+from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
+from cotenant.measure.simulated.scene import NS, Scene, make_scene, play, seat_outcome, shortages, timing_of, unserved
+from cotenant.prediction.power.dies import LONGHORN, Die, Dies
+from cotenant.prediction.power.draw import Activity
+from cotenant.prediction.power.settling import settle_fleet
+from cotenant.prediction.power.thermal import Cooling, Heat
+from cotenant.prediction.power.timeline import Phase, timeline, warm
+from cotenant.study.expand import stable_number
+from cotenant.study.preconditions import Before
+from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant, Trial
+from cotenant.tenancy.records import TrialRecords
+
+MOST_CLOSELY = 16
+"""Members of a trial whose sensors are read ten times a second; those of a larger fleet once, as its tools would."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One member in one trial."""
+
+    device: SimulatedGpu
+    die: Die
+    """With the air of this trial."""
+    scene: Scene
+    start: Start
+    fates: Mapping[str, str]
+
+
+class SimulatedFleetBench:
+    """A group of simulated GPUs made ready for trials."""
+
+    def __init__(self, group: DeviceGroup, *, run: str, before: Before | None) -> None:
+        self._group, self._run, self._before = group, run, before
+        self._left: dict[str, Heat] = {}
+        self._activities: dict[str, Activity] = {}
+        self._workers = ThreadPoolExecutor(2, thread_name_prefix="simulation")
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
+        gpu = self._member(None)
+        for trial in trials:
+            fusion = gpu.controls(trial.settings).fusion
+            for tenant in trial.tenants:
+                gpu.request(tenant.workload, fusion)
+
+    def refresh(self) -> None:
+        """Nothing to make fresh: nothing ages."""
+
+    def pause(self, seconds: float) -> None:
+        """All members cool down."""
+        for name, heat in self._left.items():
+            gpu = self._member(name)
+            self._left[name] = Cooling.of(gpu.gpu, gpu.die).after(heat, gpu.gpu.power.idle_w, seconds)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """The same without waiting."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
+        """One trial; a mix that doesn't fit is recorded, never raised."""
+        started_utc = now_utc()
+        stages = [self._stage(trial, name, tenants, rates) for name, tenants in _by_member(self._group, trial)]
+        activity = self._activity(trial, stages)
+        clocks = self._clocks(stages, activity)
+        every_s = 0.0 if len(stages) <= MOST_CLOSELY else 1.0
+        parts = list(self._workers.map(_played, stages, clocks, [every_s] * len(stages)))
+        if self._before is not None and self._before.above_idle_c is not None:
+            for stage in stages:
+                limits = stage.scene.controls.limits
+                self._left[stage.device.name] = warm(stage.device.gpu, activity, stage.die, limits)
+        by_name = {outcome.tenant.name: outcome for outcomes, _ in parts for outcome in outcomes}
+        return assemble(
+            trial,
+            [by_name[tenant.name] for tenant in trial.tenants],
+            Circumstances(
+                run=self._run,
+                session=session,
+                device=self._group.name,
+                simulated=True,
+                cores=1,
+                started_utc=started_utc,
+                timing=timing_of(trial),
+                samples=_together([samples for _, samples in parts], stages),
+                sharing_violations=(),
+                control_violations=(),
+                not_ready=tuple(stage.start.unmet for stage in stages if stage.start.unmet),
+            ),
+        )
+
+    def _member(self, name: str | None) -> SimulatedGpu:
+        member = self._group.member(name)
+        assert isinstance(member, SimulatedGpu)
+        return member
+
+    def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:
+        device = self._member(name)
+        alone = trial.sharing.mode == APART or len(tenants) == 1
+        sharing = Sharing(mode=ALONE) if alone else trial.sharing
+        scene = make_scene(device, trial.model_copy(update={"tenants": tenants, "sharing": sharing}), rates)
+        random = np.random.default_rng(stable_number(trial.seed, "air", trial.number, name))
+        # The air that reaches a GPU is not the same from run to run; how much it differs was measured.
+        warmer = float(LONGHORN.run_to_run_c * random.standard_normal())
+        die = replace(device.die, inlet_c=device.die.inlet_c + warmer)
+        start = start_of(device.gpu, die, self._left.get(name), self._before, name=name)
+        return _Stage(device, die, scene, start, shortages(device, scene))
+
+    def _activity(self, trial: Trial, stages: Sequence[_Stage]) -> Activity:
+        """What the mix does on a typical die, found once for all members and blocks."""
+        key = f"{trial.mix.partition(' on ')[0]}/{trial.sharing}/{sorted(trial.settings.items())}/{trial.load}"
+        if key not in self._activities:
+            runs = [stage for stage in stages if not stage.fates]
+            self._activities[key] = (
+                mean_activity(play(runs[0].device, runs[0].scene, None)) if runs else Activity(0.0, 0.0)
+            )
+        return self._activities[key]
+
+    def _clocks(self, stages: Sequence[_Stage], activity: Activity) -> list[float]:
+        """The clock of each member: where it settles, or its mean while it still warms up."""
+        gpu, limits = stages[0].device.gpu, stages[0].scene.controls.limits
+        assumed = assumed_over_typical(gpu, activity)
+        settled = settle_fleet(gpu, activity, Dies.of([stage.die for stage in stages]), limits).clock_mhz
+        held = [
+            float(clock) if stage.start.heat is None else _mean_clock(stage, activity)
+            for stage, clock in zip(stages, settled, strict=True)
+        ]
+        return [clock * assumed for clock in held]
+
+
+def _by_member(group: DeviceGroup, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
+    members: dict[str, list[Tenant]] = {}
+    for tenant in trial.tenants:
+        members.setdefault(tenant.member or group.names[0], []).append(tenant)
+    return ((name, tuple(tenants)) for name, tenants in members.items())
+
+
+def _mean_clock(stage: _Stage, activity: Activity) -> float:
+    timing, limits = stage.scene.timing, stage.scene.controls.limits
+    truth = timeline(
+        stage.device.gpu,
+        [Phase(timing.window_end_ns / NS, activity)],
+        die=stage.die,
+        limits=limits,
+        start=stage.start.heat,
+        step_s=0.5,
+    )
+    counted = truth.t_s[1:] > timing.window_start_ns / NS
+    return float(truth.clock_mhz[counted].mean())
+
+
+def _played(stage: _Stage, clock_mhz: float, every_s: float) -> tuple[list[SeatOutcome], Samples]:
+    if stage.fates:
+        return [unserved(seat, stage.fates) for seat in stage.scene.seats], Samples({}, ())
+    outcome = play(stage.device, stage.scene, clock_mhz)
+    outcomes = [
+        seat_outcome(stage.device, seat, requests, stage.scene)
+        for seat, requests in zip(stage.scene.seats, outcome.requests, strict=True)
+    ]
+    limits = stage.scene.controls.limits
+    samples = samples_of(stage.device, outcome, limits, die=stage.die, start=stage.start.heat)
+    if every_s and samples.columns:
+        kept = samples.columns["t_ns"] % round(every_s * NS) == 0
+        samples = Samples({name: column[kept] for name, column in samples.columns.items()}, samples.lost)
+    return outcomes, samples
+
+
+def _together(parts: Sequence[Samples], stages: Sequence[_Stage]) -> Samples:
+    columns = [part.columns for part in parts if part.columns]
+    starts = [stage for stage in stages if stage.start != STEADY and stage.start.temperature_c is not None]
+    if starts:
+        columns.append(
+            {
+                "t_ns": np.zeros(2 * len(starts), np.int64),
+                "device": np.repeat([stage.device.name for stage in starts], 2),
+                "sensor": np.tile([START_C, WAITED_S], len(starts)),
+                "value": np.array(
+                    [value for s in starts for value in (s.start.temperature_c, s.start.waited_s)], float
+                ),
+                "unit": np.tile([DEGREES, "s"], len(starts)),
+                "source": np.full(2 * len(starts), PRECONDITION),
+            }
+        )
+    if not columns:
+        return Samples({}, ())
+    return Samples({name: np.concatenate([one[name] for one in columns]) for name in columns[0]}, ())

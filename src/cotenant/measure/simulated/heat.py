@@ -1,0 +1,62 @@
+"""How warm a simulated GPU is when a trial begins: what a study's `before` does in simulated time."""
+
+from dataclasses import dataclass
+
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power.dies import Die
+from cotenant.prediction.power.thermal import Cooling, Heat
+from cotenant.study.preconditions import Before
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A GPU at the beginning of a trial."""
+
+    heat: Heat | None
+    """None: as warm as the work itself keeps it."""
+    waited_s: float = 0.0
+    temperature_c: float | None = None
+    unmet: str | None = None
+    """Why it is warmer than asked."""
+
+
+STEADY = Start(None)
+
+
+def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *, name: str) -> Start:
+    """Let a GPU cool from what the last trial left.
+
+    Args:
+        gpu: Which.
+        die: Which one of them.
+        left: Its heat at the end of the last trial; None: it was idle.
+        before: What the study asks for.
+        name: For sentences.
+    """
+    if before is None or before.above_idle_c is None:
+        return STEADY
+    cooling, idle_w = Cooling.of(gpu, die), gpu.power.idle_w
+    idle = cooling.settled(idle_w)
+    if left is None:
+        return Start(idle, 0.0, cooling.temperature_c(idle))
+    goal_c = cooling.temperature_c(idle) + before.above_idle_c
+    waited = _seconds_to(cooling, left, idle_w, goal_c, before.timeout_s)
+    heat = cooling.after(left, idle_w, waited)
+    reached = cooling.temperature_c(heat)
+    unmet = None
+    if reached > goal_c + 0.01:
+        unmet = f"{name} was at {reached:.1f} C after {before.timeout_s:g} s of cooling, not at {goal_c:.1f} C"
+    return Start(heat, waited, reached, unmet)
+
+
+def _seconds_to(cooling: Cooling, heat: Heat, idle_w: float, goal_c: float, most_s: float) -> float:
+    """How long it takes to cool down, at most so long; the temperature only falls."""
+    low, high = 0.0, most_s
+    if cooling.temperature_c(heat) <= goal_c:
+        return 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (
+            (low, middle) if cooling.temperature_c(cooling.after(heat, idle_w, middle)) <= goal_c else (middle, high)
+        )
+    return high

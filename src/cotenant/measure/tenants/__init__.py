@@ -1,0 +1,1 @@
+"""Tenant processes: starting them, pooling them, serving requests inside them."""

@@ -1,0 +1,201 @@
+"""The tenant process: `python -m cotenant.measure.tenants.host FD`. Builds its tenants, then serves trials as told.
+
+Each tenant has a thread of its own; the main thread only waits on the control socket, which costs nothing.
+Standard output and error belong to the workload: nothing said there can disturb the records.
+"""
+
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+from cotenant import workloads
+from cotenant.devices import find_device
+from cotenant.devices.protocol import Seat
+from cotenant.errors import CotenantError
+from cotenant.measure.pacing import sharpen_timer, spin_margin_ns
+from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
+from cotenant.measure.tenants.arena import Board, opened
+from cotenant.measure.tenants.messages import (
+    BuildOrder,
+    HostReady,
+    HostResult,
+    SeatOrderMessage,
+    SeatReady,
+    SeatResult,
+    SeatTrial,
+    TrialOrder,
+)
+from cotenant.measure.tenants.out_of_memory import is_out_of_memory
+from cotenant.measure.tenants.serving import SeatOrder, serve, warm_up
+from cotenant.workloads.protocol import Built
+
+ERROR_LIMIT = 400
+"""Characters of a workload's error that travel to the runner."""
+
+
+class SeatThread:
+    """One tenant: everything it does happens in its own thread, on its own seat."""
+
+    def __init__(self, order: SeatOrderMessage, seat: Seat, board: Board, *, own_process: bool) -> None:
+        self._order, self._seat, self._board, self._own_process = order, seat, board, own_process
+        self._built: Built | None = None
+        self._margin_ns = 0
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._live, name=order.tenant.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def thread_id(self) -> int:
+        """The kernel's number of its thread."""
+        assert self._thread.native_id is not None
+        return self._thread.native_id
+
+    def _live(self) -> None:
+        with self._seat.occupy():
+            while (task := self._tasks.get()) is not None:
+                work, future = task
+                try:
+                    future.set_result(work())
+                except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the result
+                    future.set_exception(error)
+
+    def do(self, work: Callable[[], Any]) -> "Future[Any]":
+        """Run something on the tenant's own thread."""
+        future: Future[Any] = Future()
+        self._tasks.put((work, future))
+        return future
+
+    def build(self, warm_at_least_s: float, warm_at_most_s: float) -> SeatReady:
+        """Build and warm the workload; an error becomes a sentence for the runner."""
+        try:
+            begin = time.monotonic()
+            sharpen_timer()
+            self._margin_ns = spin_margin_ns()
+            spec = self._order.tenant.workload
+            built = workloads.find(spec.name).build(spec, self._seat)
+            self._built = built
+            build_s = time.monotonic() - begin
+            count, request_s, settled = warm_up(
+                built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s
+            )
+            return SeatReady(
+                pid=os.getpid(),
+                observed=self._seat.observed(),
+                dtype=built.dtype,
+                weights=built.weights,
+                seq=built.seq,
+                facts=built.facts,
+                slots=tuple(stage.name for stage in built.stages for _ in range(stage.repeat)),
+                build_s=build_s,
+                request_s=request_s,
+                warm_requests=count,
+                settled=settled,
+                memory_bytes=self._seat.memory_bytes(),
+            )
+        except Exception as error:  # noqa: BLE001 - a user's workload may raise anything
+            traceback.print_exc()
+            return SeatReady(pid=os.getpid(), error=_one_line(error), out_of_memory=is_out_of_memory(error))
+
+    def serve(self, trial: TrialOrder, mine: SeatTrial) -> SeatResult:
+        """Serve one trial."""
+        assert self._built is not None
+        order = SeatOrder(
+            index=mine.index,
+            seats=trial.seats,
+            start_ns=trial.start_ns,
+            window_start_ns=trial.window_start_ns,
+            window_end_ns=trial.window_end_ns,
+            deadline_ns=trial.deadline_ns,
+            outstanding=mine.outstanding,
+            scheduled=mine.scheduled,
+            synchronised=mine.synchronised,
+            own_process=self._own_process,
+        )
+        slots = sum(stage.repeat for stage in self._built.stages)
+        with opened(self._order.arena_fd, capacity=mine.capacity, slots=slots) as arena:
+            served = serve(self._built.stages, self._seat, order, arena, self._board, self._margin_ns)
+        return SeatResult(
+            index=mine.index,
+            recorded=served.recorded,
+            errors=served.errors,
+            error=" ".join(served.error.split())[:ERROR_LIMIT] if served.error else None,
+            out_of_memory=served.out_of_memory,
+            overflowed=served.overflowed,
+            gave_up=served.gave_up,
+            stopped_early=served.stopped_early,
+            cpu_time_ns=served.usage.cpu_time_ns,
+            switches_voluntary=served.usage.switches_voluntary,
+            switches_forced=served.usage.switches_forced,
+            memory_bytes=self._seat.memory_bytes(),
+            observed=self._seat.observed(),
+        )
+
+    def close(self) -> None:
+        """Let the workload clean up, then end the thread."""
+        if self._built is not None:
+            self.do(self._built.close).result(timeout=5)
+        self._tasks.put(None)
+
+
+def main(control_fd: int) -> None:
+    """Obey the runner until it says goodbye or is gone."""
+    _die_with_the_runner()
+    control = socket.socket(fileno=control_fd)
+    lines = control.makefile("rb")
+    order = BuildOrder.model_validate_json(next(lines))
+    for fd in (control_fd, order.board_fd, *(seat.arena_fd for seat in order.seats)):
+        os.set_inheritable(fd, False)  # they are no business of programs that a workload starts
+    board = Board(order.board_fd)
+    device = find_device(order.device)
+    seats = [
+        SeatThread(seat, device.seat(seat.options), board, own_process=len(order.seats) == 1) for seat in order.seats
+    ]
+    # One after the other: building in parallel would only mix up their errors and their warm-up.
+    warm = (order.warm_at_least_s, order.warm_at_most_s)
+    ready = [seat.do(partial(seat.build, *warm)).result() for seat in seats]
+    get_ready_if_asked(seats)
+    gc.collect()
+    gc.freeze()  # what stands now stays: the collector need not walk it in the middle of a trial
+    _say(control, HostReady(seats=tuple(ready)).model_dump_json())
+
+    for line in lines:
+        trial = TrialOrder.model_validate_json(line)
+        profiling = start_if_asked({mine.tenant: seats[mine.seat] for mine in trial.active})  # in a profile pass only
+        running = [seats[mine.seat].do(partial(seats[mine.seat].serve, trial, mine)) for mine in trial.active]
+        results = tuple(future.result() for future in running)
+        if profiling is not None:
+            profiling.finish()
+        _say(control, HostResult(seats=results).model_dump_json())
+    for seat in seats:
+        seat.close()
+
+
+def _one_line(error: Exception) -> str:
+    text = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:ERROR_LIMIT]
+
+
+def _die_with_the_runner() -> None:
+    """A runner that was killed can't clean up: the kernel does it, so that no tenant keeps the device busy."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+
+
+def _say(control: socket.socket, document: str) -> None:
+    control.sendall(document.encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,210 @@
+"""The tenant's loop: the only code that runs between two timestamps. Everything here is written to be cheap.
+
+Rule: latency counts from when a request was due. All tenants start together; a tenant that has served all that
+was due in the window goes on with further requests until every other tenant has too, so that each counted
+request ran from begin to end beside a full mix, and none is cut off at the window's edge.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from cotenant.devices.protocol import Seat
+from cotenant.measure.pacing import wait_until
+from cotenant.measure.tenants.arena import Arena, Board
+from cotenant.measure.tenants.out_of_memory import is_out_of_memory
+from cotenant.tenancy.records import MISSING_NS
+from cotenant.workloads.protocol import Stage
+
+ERRORS_IN_A_ROW = 20
+"""A tenant that fails this often without a single success is broken: going on would only heat the room."""
+WARM_UP_ERRORS_IN_A_ROW = 3
+CLOCK_NOISE_NS = 200
+"""Times that differ by less can't be told apart."""
+NAP_NS = 2_000_000
+"""While waiting for others to finish, look this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOrder:
+    """When to serve: absolute times on the monotonic clock, and who else is there."""
+
+    index: int
+    """This seat's place on the board."""
+    seats: int
+    start_ns: int
+    window_start_ns: int
+    window_end_ns: int
+    deadline_ns: int
+    """Stop here whatever is left."""
+    outstanding: int
+    """Of a closed load; 0: the schedule is in the arena's `intended` column."""
+    scheduled: int
+    """Length of that schedule."""
+    synchronised: bool
+    own_process: bool
+    """Resource use is the process's; else the thread's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the tenant used of the machine over the window."""
+
+    cpu_time_ns: int
+    switches_voluntary: int
+    switches_forced: int
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How serving ended."""
+
+    recorded: int
+    errors: int
+    error: str | None
+    out_of_memory: bool
+    overflowed: bool
+    """The arena was full before the trial was over."""
+    gave_up: bool
+    """It failed too often in a row to go on."""
+    stopped_early: bool
+    """From its last request on the mix was not complete."""
+    usage: Usage
+
+
+def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
+    """The calls of one request in order, and whether the first output exists after each."""
+    return [(stage.run, stage.first_output and turn == 0) for stage in stages for turn in range(stage.repeat)]
+
+
+def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it would put calls between timestamps
+    stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: Arena, board: Board, margin_ns: int
+) -> Served:
+    """Serve requests from the common start to the end of the trial, and record each of them."""
+    now, mark, elapsed_ns, synchronise = time.monotonic_ns, seat.mark, seat.elapsed_ns, seat.synchronise
+    intended, started, first = memoryview(arena.intended), memoryview(arena.started), memoryview(arena.first)
+    done, device, ok = memoryview(arena.done), memoryview(arena.device), memoryview(arena.ok)
+    calls = [(run, is_first, memoryview(arena.slot_ends[slot])) for slot, (run, is_first) in enumerate(flatten(stages))]
+    outstanding, synchronised, recorded = order.outstanding, order.synchronised, board.recorded
+    window_start, window_end, deadline = order.window_start_ns, order.window_end_ns, order.deadline_ns
+    limit = order.scheduled if outstanding == 0 else arena.capacity
+    errors, failed_in_a_row, first_error, out_of_memory = 0, 0, None, False
+    in_window, finished = False, False
+    before = after = _usage(order)
+
+    count = 0
+    current = wait_until(order.start_ns, margin_ns)
+    while count < limit:
+        if outstanding:
+            due = order.start_ns if count < outstanding else done[count - outstanding]
+            intended[count] = due
+        else:
+            due = intended[count]
+        if due >= window_end:
+            if not finished:
+                finished, after = True, _usage(order)
+                board.finished[order.index] = 1
+            if board.all_finished(order.seats):
+                break
+            if due - current > NAP_NS:
+                time.sleep(NAP_NS / 1e9)
+                current = now()
+                if current >= deadline or board.stop[0]:
+                    break
+                continue
+        elif not in_window and due >= window_start:
+            in_window, before = True, _usage(order)
+        if current >= deadline or board.stop[0]:
+            break
+        current = wait_until(due, margin_ns) if due > current else now()
+
+        started[count] = current
+        first_output = MISSING_NS
+        begin = mark()
+        try:
+            value = None
+            for run, is_first, ends in calls:
+                value = run(value)
+                if synchronised:
+                    synchronise()
+                current = now()
+                ends[count] = current
+                if is_first:
+                    first_output = current
+            end = mark()
+            synchronise()
+            current = now()
+            ok[count] = 1
+            device[count] = elapsed_ns(begin, end)
+            failed_in_a_row = 0
+        except Exception as error:  # noqa: BLE001 - whatever a user's workload raises is recorded, not ours to judge
+            current = now()
+            ok[count] = 0
+            device[count] = MISSING_NS
+            for _, _, ends in calls:
+                ends[count] = current
+            errors += 1
+            failed_in_a_row += 1
+            first_error = first_error or f"{type(error).__name__}: {error}"
+            out_of_memory = is_out_of_memory(error)
+        first[count] = first_output
+        done[count] = current
+        count += 1
+        recorded[order.index] = count
+        if failed_in_a_row and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW):
+            break
+    if not finished:
+        after = _usage(order)
+        board.finished[order.index] = 1
+    overflowed = outstanding > 0 and count >= limit
+    gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
+    stopped_early = overflowed or gave_up or out_of_memory or bool(board.stop[0])
+    used = Usage(*(int(b - a) for a, b in zip(before, after, strict=True)))
+    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used)
+
+
+def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> tuple[int, float, bool]:
+    """Serve until the times have settled: gives requests served, mean seconds of the last third, whether settled.
+
+    Only a first guess, to size memory and to get lazy initialisation out of the way; whether a trial was steady
+    is judged on its own records. A request that fails now and then is left to the trial, which records it; several
+    in a row are raised.
+    """
+    calls = flatten(stages)
+    times: list[int] = []
+    begin = time.monotonic_ns()
+    settled, failed_in_a_row, look_at = False, 0, 0
+    while True:
+        start = time.monotonic_ns()
+        try:
+            value = None
+            for run, _ in calls:
+                value = run(value)
+            seat.synchronise()
+        except Exception:
+            failed_in_a_row += 1
+            if failed_in_a_row >= WARM_UP_ERRORS_IN_A_ROW:
+                raise
+        else:
+            failed_in_a_row = 0
+        end = time.monotonic_ns()
+        times.append(end - start)
+        spent = (end - begin) / 1e9
+        enough = 8 if spent < at_most_s / 2 else 3
+        if spent >= at_least_s and len(times) >= max(enough, look_at):
+            look_at = len(times) + max(len(times) // 8, 1)  # looking sorts: not after each of a million short requests
+            third = len(times) // 3
+            middle, last = median(times[-2 * third : -third]), median(times[-third:])
+            settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
+        if settled or spent >= at_most_s:
+            last_third = times[-max(len(times) // 3, 1) :]
+            return len(times), sum(last_third) / len(last_third) / 1e9, settled
+
+
+def _usage(order: SeatOrder) -> tuple[int, int, int]:
+    who = resource.RUSAGE_SELF if order.own_process else resource.RUSAGE_THREAD
+    usage = resource.getrusage(who)
+    return int((usage.ru_utime + usage.ru_stime) * 1e9), usage.ru_nvcsw, usage.ru_nivcsw

@@ -1,0 +1,75 @@
+"""Which clock: slower where nobody waits, slower where the watts are short, slower where energy is what counts."""
+
+import numpy as np
+
+from cotenant.analyse.estimates.intervals import Floats
+from cotenant.errors import CotenantError
+from cotenant.planning.fleet import LOWEST_MHZ, Fleet, Numbers
+from cotenant.planning.jobs import JobClass
+
+
+def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) -> Floats:
+    """The lowest clocks at which each GPU still arrives with the slowest, but none below the knee of its power curve.
+
+    Below the knee the voltage stays as it is: a slower clock there only makes the idle power last longer.
+    """
+    work = fleet.work(kind)
+    clocks = work.clock_mhz[gpus]
+    if kind.core_share == 0:
+        return clocks
+    pace = fleet.relative_time[gpus] * fleet.clock_mhz[gpus]
+    left = slowest * work.middle - (1 - kind.core_share)
+    needed = kind.core_share * pace / np.maximum(left, 1e-9)
+    return np.asarray(np.clip(needed, np.minimum(fleet.curve.knee_mhz, clocks), clocks))
+
+
+def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
+    """The common clock at which these GPUs need the least energy for the same work."""
+    top = float(fleet.work(kind).clock_mhz[gpus].min())
+    clocks = np.linspace(min(LOWEST_MHZ, top), top, 64)
+    energy = [
+        float(fleet.power_at(kind, gpus, np.full(gpus.size, clock)).sum())
+        * float(fleet.time_at(kind, gpus, np.full(gpus.size, clock)).max())
+        for clock in clocks
+    ]
+    return float(clocks[int(np.argmin(energy))])
+
+
+def clocks_within(
+    fleet: Fleet, placed: list[tuple[JobClass, Numbers]], clocks: list[Floats], budget_w: float
+) -> list[Floats]:
+    """Clocks under which all jobs together stay within a power budget, taken where a watt costs the least time.
+
+    Raises:
+        CotenantError: Even at the lowest clocks they need more.
+    """
+    lowered = [clock.copy() for clock in clocks]
+    step = 15.0
+    idle = fleet.idle_w * (len(fleet) - sum(gpus.size for _, gpus in placed))
+
+    def drawn() -> list[float]:
+        return [
+            float(fleet.power_at(kind, gpus, clock).sum()) for (kind, gpus), clock in zip(placed, lowered, strict=True)
+        ]
+
+    watts = drawn()
+    while sum(watts) + idle > budget_w:
+        best, most = None, -1.0
+        for number, (kind, gpus) in enumerate(placed):
+            slower = np.maximum(lowered[number] - step, np.minimum(LOWEST_MHZ, lowered[number]))
+            saved = watts[number] - float(fleet.power_at(kind, gpus, slower).sum())
+            lost = float(fleet.time_at(kind, gpus, slower).max() - fleet.time_at(kind, gpus, lowered[number]).max())
+            worth = saved / (lost * gpus.size + 1e-6)
+            if saved > 1e-6 and worth > most:
+                best, most = number, worth
+        if best is None:
+            idling = f" ({idle:,.0f} W of it by GPUs that are idle)" if idle else ""
+            raise CotenantError(
+                f"these jobs draw at least {sum(watts) + idle:,.0f} W{idling}, "
+                f"more than the budget of {budget_w:,.0f} W",
+                hint="raise the power budget or run fewer jobs at once",
+            )
+        kind, gpus = placed[best]
+        lowered[best] = np.maximum(lowered[best] - step, np.minimum(LOWEST_MHZ, lowered[best]))
+        watts[best] = float(fleet.power_at(kind, gpus, lowered[best]).sum())
+    return lowered

@@ -1,0 +1,136 @@
+"""GPUs as placement sees them: how fast each is, what it draws, where it stands, and what another clock would do.
+
+A GPU at its power limit runs at the clock that the limit leaves it, so that a slow die is a die with a low clock. Work
+that needs less power runs at the highest clock on every die, and there the dies hardly differ. Both follow from one
+curve of power over the clock, scaled so that each die draws what it was measured to draw at its measured clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.variability.frequency import PowerByClock
+from cotenant.analyse.variability.profiles import GpuProfile
+from cotenant.planning.jobs import JobClass
+
+Numbers = npt.NDArray[np.int64]
+
+V100_CURVE = PowerByClock(idle_w=8.6, slope=0.0957, bend=2.8e-4, knee_mhz=945.0, held_out=None, clocks=5)
+"""Shape of power over the clock: through published measurements of a matrix product on a V100 (66 W at 600 MHz, 99 at
+945, 122 at 1087, 154 at 1237, 186 at 1380). Only its shape is used: each die's own power scales it."""
+LOWEST_MHZ, HIGHEST_MHZ, STEP_MHZ = 600.0, 1530.0, 7.5
+IDLE_W = 40.0
+"""A V100 with nothing to do; where a database knows better it is given."""
+NODE_SIZE = 4
+"""GPUs whose node nobody wrote down are put into nodes of this size, in the order of their names."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """GPUs in columns."""
+
+    gpus: tuple[str, ...]
+    relative_time: Floats
+    """Under work that keeps the GPU at its power limit, over the median GPU."""
+    clock_mhz: Floats
+    """At which that was measured."""
+    power_w: Floats
+    node: Numbers
+    idle_w: float = IDLE_W
+    curve: PowerByClock = V100_CURVE
+    highest_mhz: float = HIGHEST_MHZ
+    simulated: bool = False
+    """A model computed the profiles; nothing was measured."""
+    _work: "dict[JobClass, Work]" = field(default_factory=dict, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+    @cached_property
+    def nodes(self) -> Numbers:
+        """GPUs by node, a row each; -1 where a node has fewer than the largest."""
+        order = np.argsort(self.node, kind="stable")
+        counts = np.bincount(self.node)
+        rows = np.full((counts.size, counts.max(initial=1)), -1, np.int64)
+        places = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows[self.node[order], places] = order
+        return rows
+
+    def work(self, kind: JobClass) -> "Work":
+        """What this kind of work does on every GPU; remembered."""
+        if kind not in self._work:
+            self._work[kind] = Work.of(self, kind)
+        return self._work[kind]
+
+    def power_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
+        """What such work draws on these GPUs at these clocks."""
+        rise = self._rise(clock_mhz) / self._rise(self.clock_mhz[gpus])
+        return np.asarray(self.idle_w + kind.activity * (self.power_w[gpus] - self.idle_w) * rise)
+
+    def time_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
+        """Time of such work over that on the median GPU, at these clocks."""
+        return np.asarray(self._raw_time(kind, gpus, clock_mhz) / self.work(kind).middle)
+
+    def _raw_time(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
+        pace = self.relative_time[gpus] * self.clock_mhz[gpus]
+        return np.asarray(1 - kind.core_share + kind.core_share * pace / clock_mhz)
+
+    def _rise(self, clock_mhz: Floats) -> Floats:
+        return np.asarray(self.curve.at(clock_mhz) - self.curve.idle_w)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One kind of work on every GPU, left to its own clock."""
+
+    clock_mhz: Floats
+    time: Floats
+    """Over the median GPU."""
+    power_w: Floats
+    middle: float
+    order: Numbers
+    """GPUs from the fastest to the slowest."""
+
+    @classmethod
+    def of(cls, fleet: Fleet, kind: JobClass) -> "Work":
+        """The highest clock at which each GPU stays within what it was measured to draw at its limit."""
+        everyone = np.arange(len(fleet))
+        clocks = np.arange(LOWEST_MHZ, fleet.highest_mhz + STEP_MHZ / 2, STEP_MHZ)
+        rise = fleet._rise(clocks)[None, :] / fleet._rise(fleet.clock_mhz)[:, None]  # noqa: SLF001 - the same idea
+        within = kind.activity * rise <= 1.0
+        clock = np.maximum(clocks[np.maximum(within.sum(axis=1) - 1, 0)], LOWEST_MHZ)
+        if kind.activity >= 1.0:
+            clock = fleet.clock_mhz.copy()  # measured, not read off a grid
+        raw = fleet._raw_time(kind, everyone, clock)  # noqa: SLF001
+        middle = float(np.median(raw))
+        time = raw / middle
+        return cls(clock, time, fleet.power_at(kind, everyone, clock), middle, np.argsort(time, kind="stable"))
+
+
+def fleet_of(
+    profiles: Sequence[GpuProfile],
+    *,
+    idle_w: float = IDLE_W,
+    curve: PowerByClock = V100_CURVE,
+    simulated: bool = False,
+) -> Fleet:
+    """From profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
+    known = [one for one in profiles if one.clock_mhz and one.power_w]
+    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # nodes are numbered within a cabinet
+    codes = {place: code for code, place in enumerate(places)}
+    nowhere = iter(range(len(known)))
+    node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]
+    return Fleet(
+        gpus=tuple(one.gpu for one in known),
+        relative_time=np.array([one.relative_time for one in known]),
+        clock_mhz=np.array([one.clock_mhz or 0.0 for one in known]),
+        power_w=np.array([one.power_w or 0.0 for one in known]),
+        node=np.array(node, dtype=np.int64),
+        idle_w=idle_w,
+        curve=curve,
+        simulated=simulated,
+    )

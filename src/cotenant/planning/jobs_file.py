@@ -1,0 +1,76 @@
+"""A file of jobs to be placed: YAML, each with the GPUs and the time that it needs and the kind of work that it is."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cotenant.errors import StudyError
+from cotenant.planning.assignment import Job
+from cotenant.planning.jobs import CLASSES, JobClass
+from cotenant.study.values import Seconds
+
+_KNOWN = {kind.name: kind for kind in CLASSES}
+_HINT = "e.g. {name: train, class: bert, gpus: 4, time: 2h}"
+
+
+class _JobEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    name: str = Field(min_length=1)
+    kind: str | None = Field(default=None, alias="class")
+    core_share: float | None = Field(default=None, ge=0, le=1)
+    activity: float = Field(default=1.0, gt=0, le=1.5)
+    across: float = Field(default=1.0, ge=1)
+    gpus: int = Field(default=1, ge=1)
+    time: Seconds
+    share: bool = False
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "_JobEntry":
+        if (self.kind is None) == (self.core_share is None):
+            raise ValueError("it needs either `class` or `core_share`")
+        if self.kind is not None and self.kind not in _KNOWN:
+            raise ValueError(f"there is no class {self.kind!r}; there are {', '.join(_KNOWN)}")
+        return self
+
+    def job(self) -> Job:
+        if self.kind is not None:
+            kind = _KNOWN[self.kind]
+        else:
+            kind = JobClass(self.name, self.core_share or 0.0, self.activity, self.across)
+        return Job(self.name, kind, self.gpus, self.time, self.share)
+
+
+def read_jobs(path: Path) -> tuple[Job, ...]:
+    """The jobs of a file.
+
+    Raises:
+        StudyError: It can't be read, or a job is wrong: which, and what was expected.
+    """
+    import yaml
+
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path} can't be read: {error}", hint=f"write a YAML list of jobs, {_HINT}") from None
+    except yaml.YAMLError as error:
+        raise StudyError(f"{path} is no YAML: {' '.join(str(error).split())}", hint=_HINT) from None
+    entries = content.get("jobs") if isinstance(content, dict) else content
+    if not isinstance(entries, list) or not entries:
+        raise StudyError(f"{path} holds no list of jobs", hint=_HINT)
+    jobs, problems = [], []
+    for number, entry in enumerate(entries, 1):
+        try:
+            jobs.append(_JobEntry.model_validate(entry).job())
+        except ValidationError as error:
+            for one in error.errors(include_url=False):
+                where = ".".join(str(part) for part in one["loc"])
+                said = one["msg"].removeprefix("Value error, ")
+                problems.append(f"{path}: job {number}{': ' + where if where else ''}: {said}")
+    doubled = sorted({job.name for job in jobs if [one.name for one in jobs].count(job.name) > 1})
+    problems += [f"{path}: two jobs are called {name!r}" for name in doubled]
+    if problems:
+        count = f"{len(problems)} problem{'s'[: len(problems) > 1]}"
+        raise StudyError(f"{path} has {count}", problems=tuple(problems), hint=_HINT)
+    return tuple(jobs)

@@ -1,0 +1,1 @@
+"""What measured times say about a request: the host's part and the device's."""

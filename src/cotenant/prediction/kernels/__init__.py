@@ -1,0 +1,1 @@
+"""A request as kernels, and what each costs alone on a GPU."""

@@ -1,0 +1,211 @@
+"""How long each kernel takes alone on a GPU, or on a part of one: a roofline with tiles, waves, L2 and launches."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.gpu import DTYPES, GpuSpec
+from cotenant.prediction.kernels.columns import KINDS, TRANSFER, Bools, Floats, Kernels
+from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
+
+_GEMM = KINDS.index("gemm")
+_CONV = KINDS.index("conv")
+_CONV3X3 = KINDS.index("conv3x3")
+_PRODUCTS = (_GEMM, _CONV, _CONV3X3)
+_DEPTHWISE = KINDS.index("depthwise")
+_ATTENTION = KINDS.index("attention")
+_EASY_TO_FEED = 1024.0
+"""Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
+_DOUBLED_LANES = ("8.6", "8.7", "8.9")
+"""Compute capabilities whose float32 peak counts lanes that are shared with integer arithmetic."""
+_PARTIAL_SUM_BYTES = 8.0
+"""A split product writes and reads each partial result in float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Solo times of kernels on a GPU or a part of it; one entry per kernel, nanoseconds."""
+
+    duration_ns: Floats
+    """From its start on the device to the next kernel's start, alone."""
+    compute_ns: Floats
+    """If arithmetic alone counted."""
+    memory_ns: Floats
+    """If DRAM traffic alone counted."""
+    l2_ns: Floats
+    """If traffic between SMs and L2 alone counted."""
+    fixed_ns: Floats
+    """What no resource shortens: start, fill, drain."""
+    sms: Floats
+    """SMs that it keeps busy; it can't use more."""
+    dram_bytes: Floats
+    """Traffic that reaches DRAM."""
+    tensor: Bools
+    """Tensor cores do the arithmetic."""
+
+    @property
+    def total_ns(self) -> float:
+        """All kernels one after the other."""
+        return float(self.duration_ns.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The part of a GPU that is given."""
+
+    gpu: GpuSpec
+    sms: float
+    clock: float
+    """Relative to the boost clock."""
+    bandwidth: float
+    """Bytes per nanosecond."""
+    l2_bytes: float
+
+    def reach(self, used: Floats, efficiency: Efficiency) -> Floats:
+        """Share of the part's bandwidth that this many SMs can use."""
+        needed = efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s)
+        return np.minimum(1.0, used / max(1.0, needed))
+
+
+def solo_costs(
+    kernels: Kernels,
+    gpu: GpuSpec,
+    *,
+    sms: int | None = None,
+    bandwidth_share: float = 1.0,
+    l2_share: float = 1.0,
+    clock_mhz: float | None = None,
+    efficiency: Efficiency = FITTED,
+) -> Costs:
+    """Time of each kernel with nobody else on its part of the GPU.
+
+    Args:
+        kernels: What runs.
+        gpu: Where.
+        sms: SMs that it may use; all of them if None.
+        bandwidth_share: Its part of the DRAM bandwidth.
+        l2_share: Its part of the L2.
+        clock_mhz: SM clock; if None, the one that the GPU holds under load.
+        efficiency: What libraries achieve.
+    """
+    part = _Part(
+        gpu,
+        sms=float(min(sms or gpu.sms, gpu.sms)),
+        clock=(clock_mhz or gpu.clocks_mhz.under_load) / gpu.clocks_mhz.boost,
+        bandwidth=gpu.bandwidth_gb_s * bandwidth_share,
+        l2_bytes=gpu.l2_bytes * l2_share,
+    )
+    on_cores, sm_rate = _sm_rates(kernels, part, efficiency)
+    dram_bytes = _dram_traffic(kernels, part, efficiency)
+    compute, used, partial = _plain_compute(kernels, part, efficiency, sm_rate)
+    products = np.isin(kernels.kind, _PRODUCTS)
+    if products.any():
+        rows = np.flatnonzero(products)
+        compute[rows], used[rows], partial[rows] = _tiled_compute(
+            kernels.take(rows),
+            part,
+            efficiency,
+            _product_rates(kernels, efficiency, sm_rate, on_cores)[rows],
+            dram_bytes[rows],
+        )
+    dram_bytes = dram_bytes + partial
+    shares = np.array([efficiency.dram[kind] for kind in KINDS])[kernels.kind]
+    memory = dram_bytes / (part.bandwidth * shares * part.reach(used, efficiency))
+    l2_rate = efficiency.l2_bytes_per_clock * gpu.clocks_mhz.boost * part.clock * used * 1e-3
+    l2 = (kernels.read + kernels.written) / l2_rate
+    fixed = kernels.launches * gpu.launch_us * 1e3 + (partial > 0) * efficiency.split_us * 1e3
+    transfers = kernels.kind == TRANSFER
+    wire = kernels.written / gpu.host_gb_s
+    compute, memory, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, l2))
+    busy = np.where(transfers, wire, _overlapped(efficiency.overlap, compute, memory, l2))
+    return Costs(
+        duration_ns=busy + fixed,
+        compute_ns=compute,
+        memory_ns=memory,
+        l2_ns=l2,
+        fixed_ns=fixed + np.where(transfers, wire, 0.0),
+        sms=np.where(transfers, 0.0, used),
+        dram_bytes=dram_bytes,
+        tensor=on_cores,
+    )
+
+
+def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
+    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth."""
+    vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
+    cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
+    peak = np.where(kernels.tensor & (cores > 0), cores, vector)
+    return np.maximum(kernels.flops / peak * 1e9, (kernels.read + kernels.written) / gpu.bandwidth_gb_s)
+
+
+def _overlapped(exponent: float, *times: Floats) -> Floats:
+    """Between the largest and the sum."""
+    largest = np.maximum.reduce(times)
+    scale = np.where(largest > 0, largest, 1.0)
+    return scale * sum(((time / scale) ** exponent for time in times), np.zeros_like(scale)) ** (1.0 / exponent)
+
+
+def _sm_rates(kernels: Kernels, part: _Part, efficiency: Efficiency) -> tuple[Bools, Floats]:
+    """Whether tensor cores work, and operations per nanosecond of one SM at best."""
+    gpu = part.gpu
+    vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
+    cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
+    on_cores = kernels.tensor & (cores > 0)
+    per_clock = np.where(on_cores, cores, vector) / (gpu.sms * gpu.clocks_mhz.boost * 1e6)
+    fed = np.clip((_EASY_TO_FEED / per_clock) ** efficiency.feeding, 1.0, efficiency.fed)
+    lanes = efficiency.doubled if gpu.compute_capability in _DOUBLED_LANES else 1.0
+    achieved = np.where(on_cores, efficiency.tensor[gpu.architecture], lanes) * fed
+    return on_cores, per_clock * gpu.clocks_mhz.boost * part.clock * achieved * 1e-3
+
+
+def _dram_traffic(kernels: Kernels, part: _Part, efficiency: Efficiency) -> Floats:
+    """Weights come from DRAM; of what the kernel before has just written, the L2 still holds what fits."""
+    recent = kernels.read - kernels.weights + kernels.written
+    kept = np.minimum(1.0, efficiency.l2_kept * part.l2_bytes / np.maximum(recent, 1.0))
+    return kernels.weights + recent * (1.0 - kept)
+
+
+def _plain_compute(
+    kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats
+) -> tuple[Floats, Floats, Floats]:
+    used = np.clip(kernels.blocks, 1.0, part.sms)
+    share = np.where(
+        kernels.kind == _ATTENTION,
+        efficiency.attention[part.gpu.architecture],
+        np.where(kernels.kind == _DEPTHWISE, efficiency.depthwise, 1.0),
+    )
+    return kernels.flops / (sm_rate * used * share), used, np.zeros(len(kernels))
+
+
+def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on_cores: Bools) -> Floats:
+    rate = sm_rate * np.where(kernels.kind == _GEMM, 1.0, efficiency.convolution)
+    return rate * np.where((kernels.kind == _CONV3X3) & ~on_cores, efficiency.winograd, 1.0)
+
+
+def _tiled_compute(
+    kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Arithmetic time, SMs used and extra traffic with the tile and split that end first, as libraries choose them."""
+    best = np.full(len(kernels), np.inf)
+    compute, used, partial = best.copy(), best.copy(), best.copy()
+    # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
+    work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
+    may_split = kernels.kind == _GEMM  # libraries hardly ever split convolutions
+    for (rows, columns), share in efficiency.tiles.items():
+        grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
+        for split in efficiency.splits:
+            blocks = grid * split
+            waves = blocks / part.sms
+            rounds = np.maximum(1.0, (1 - efficiency.smooth) * np.ceil(waves) + efficiency.smooth * waves)
+            depth = kernels.k / split + efficiency.fill
+            arithmetic = rounds * 2.0 * rows * columns * depth * work / (sm_rate * share)
+            busy = np.minimum(part.sms, blocks)
+            extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
+            memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
+            total = _overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
+            better = (total < best) & (may_split | (split == 1))
+            best = np.where(better, total, best)
+            compute = np.where(better, arithmetic, compute)
+            used = np.where(better, busy, used)
+            partial = np.where(better, extra, partial)
+    return compute, used, partial

@@ -1,0 +1,1 @@
+"""Power, clocks and heat of a GPU."""

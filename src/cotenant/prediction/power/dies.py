@@ -1,0 +1,99 @@
+"""No two dies are alike: how much each one of a fleet switches, leaks and is cooled, always the same for one number.
+
+Population: 392 Tesla V100-SXM2 of TACC's Longhorn, SGEMM at the power limit and PageRank at a fixed clock
+(hal-uw/blox-pal, MIT); fitted on the 204 GPUs of cabinets c002 to c005 or of none named. Other GPUs get the same
+relative spread, for lack of better.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power.draw import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """One physical GPU, relative to a typical one."""
+
+    dynamic: float = 1.0
+    """Switching power at the same clock."""
+    leakage: float = 1.0
+    """Leakage at the same temperature."""
+    resistance: float = 1.0
+    """Degrees per watt of its cooling."""
+    inlet_c: float = 0.0
+    """Warmth of the air that reaches it, above the typical."""
+    time: float = 1.0
+    """Time for the same work at the same clock."""
+    control: float = 1.0
+    """Share of the limit that its power control holds."""
+
+
+TYPICAL = Die()
+
+
+@dataclass(frozen=True, slots=True)
+class Dies:
+    """Many dies, one array per property."""
+
+    dynamic: Floats
+    leakage: Floats
+    resistance: Floats
+    inlet_c: Floats
+    time: Floats
+    control: Floats
+
+    @classmethod
+    def of(cls, dies: Sequence[Die]) -> "Dies":
+        """Columns from rows."""
+        return cls(*(np.array([getattr(die, field.name) for die in dies]) for field in fields(cls)))
+
+    def warmed(self, degrees: Floats) -> "Dies":
+        """The same dies with other air: ``degrees`` has one row per run, one column per die."""
+        shape = degrees.shape
+        columns = {field.name: np.broadcast_to(getattr(self, field.name), shape) for field in fields(self)}
+        return Dies(**{**columns, "inlet_c": self.inlet_c + degrees})
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """How dies differ: relative standard deviations, degrees where it says so."""
+
+    dynamic: float = 0.024
+    leakage: float = 0.14
+    resistance: float = 0.10
+    inlet_c: float = 4.1
+    time: float = 0.0024
+    control: float = 0.0018
+    badly_cooled: float = 0.01
+    """Share of GPUs with a blocked or loose heat sink: 2 of the 204 were slow, hot and below the limit."""
+    run_to_run_c: float = 0.90
+    """Standard deviation of the temperature of one GPU from run to run."""
+
+
+LONGHORN = Population()
+
+
+def draw(gpu: GpuSpec, index: int, *, seed: int = 0, population: Population = LONGHORN) -> Die:
+    """Die number ``index`` of a fleet: the same for the same GPU, seed and number, however large the fleet."""
+    random = np.random.default_rng((seed, zlib.crc32(gpu.name.encode()), index))
+    dynamic, leakage, resistance, inlet, time, control = random.standard_normal(6)
+    bad = random.random() < population.badly_cooled
+    blocked = random.uniform(1.25, 1.6)
+    return Die(
+        dynamic=float(np.exp(population.dynamic * dynamic)),
+        leakage=float(np.exp(population.leakage * leakage)),
+        resistance=float(np.exp(population.resistance * resistance)) * (blocked if bad else 1.0),
+        inlet_c=float(population.inlet_c * inlet),
+        time=float(np.exp(population.time * time)),
+        control=float(np.exp(population.control * control)),
+    )
+
+
+def fleet(gpu: GpuSpec, count: int, *, seed: int = 0, population: Population = LONGHORN) -> tuple[Die, ...]:
+    """The first ``count`` dies."""
+    return tuple(draw(gpu, index, seed=seed, population=population) for index in range(count))

@@ -1,0 +1,135 @@
+"""What a GPU draws: board, leakage, and switching that grows with the clock and, above a knee, with the voltage too.
+
+    P = board + leakage(T) + k * V(f)^2 * (clock tree * f + work per second) + memory * bandwidth used
+
+Below the knee the voltage is flat and power is linear in the clock; above it f*V^2 gains a square, the shape that
+fits 20 kernels at 10 clocks on a V100 within 2.7 % (P = a + b f + c max(0, f - knee)^2).
+Work per second is what the clock gives: a slower clock does less of it, so it also moves fewer bytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.prediction.gpu import GpuSpec
+
+Floats = NDArray[np.float64]
+
+VOLTAGE_GAIN = 0.565
+"""V^2 at the boost clock is this much above V^2 below the knee: matrixMul on a V100, 99 W at 945 MHz, 186 W at 1380."""
+CLOCK_TREE = 0.09
+"""Share of full switching that an idle but clocked GPU has: a V100 at 1530 MHz and 57 C without work draws 81 W."""
+MEMORY_SHARE = 0.16
+"""Memory at full bandwidth, as a share of the power limit; an estimate."""
+MIDWAY_LOAD = 1.067
+"""Full load midway between base and boost clock would take this share of the limit: Longhorn's V100s (1312, 1530 MHz)
+hold 1365 MHz. Elsewhere an estimate: the base clock of a data sheet is what a board promises, not what it runs at."""
+LEAKAGE_REFERENCE_C = 65.0
+LEAKAGE_FOLD_C = 39.0
+"""Leakage grows by e in this many degrees: Longhorn's V100s, 0.37 W/C at 34 C (PageRank), 0.82 W/C at 66 C (SGEMM)."""
+IDLE_C = 35.0
+"""A GPU's idle power is stated at about this temperature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the device does on average, as shares of its peaks at the boost clock."""
+
+    compute: float
+    """Of its arithmetic (or of its SMs' time, where that is what is known), 0 to 1."""
+    memory: float
+    """Of its memory bandwidth, 0 to 1."""
+    core_time: float | None = None
+    """Share of the time that stretches when the clock falls; None: as compute to memory, the rest being idle."""
+
+    @property
+    def clock_bound(self) -> float:
+        """The share of time that stretches when the clock falls."""
+        if self.core_time is not None:
+            return self.core_time
+        return self.compute / max(1.0, self.compute + self.memory)
+
+
+FULL = Activity(compute=1.0, memory=0.043)
+"""A large float32 matrix product; its time goes with f^-0.95 on Longhorn's V100s."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCurve:
+    """What one activity draws on one GPU over its clocks, apart from leakage."""
+
+    clocks_mhz: Floats
+    """Rising."""
+    dynamic_w: Floats
+    """Switching and memory at each clock, for a typical die; rising."""
+    board_w: float
+    clock_bound: float
+
+    def dynamic_at(self, clock_mhz: Floats) -> Floats:
+        """Switching and memory power at these clocks."""
+        return np.interp(clock_mhz, self.clocks_mhz, self.dynamic_w)
+
+    def clock_for(self, dynamic_w: Floats) -> Floats:
+        """The highest clock whose switching and memory power fits; the lowest there is where none does."""
+        return np.interp(dynamic_w, self.dynamic_w, self.clocks_mhz)
+
+    def slowdown_at(self, clock_mhz: Floats) -> Floats:
+        """Time relative to the boost clock: what is bound to the clock stretches, the rest doesn't."""
+        return stretch(self.clock_bound, self.clocks_mhz[-1] / clock_mhz)
+
+
+def power_curve(gpu: GpuSpec, activity: Activity) -> PowerCurve:
+    """The curve of one activity on one GPU, over every clock that it has."""
+    clocks = _clocks(gpu)
+    midway = np.array([(gpu.clocks_mhz.base + gpu.clocks_mhz.boost) / 2])
+    fixed_w = board_w(gpu) + float(leakage_w(gpu, np.array(LEAKAGE_REFERENCE_C)))
+    switching_w = MIDWAY_LOAD * gpu.power.limit_w - fixed_w - float(_memory_w(gpu, FULL, midway)[0])
+    per_unit = max(switching_w, 0.1 * gpu.power.limit_w) / float(_switching(gpu, FULL, midway)[0])
+    dynamic = per_unit * _switching(gpu, activity, clocks) + _memory_w(gpu, activity, clocks)
+    return PowerCurve(clocks, dynamic, board_w(gpu), activity.clock_bound)
+
+
+def board_w(gpu: GpuSpec) -> float:
+    """What neither the clock nor the temperature changes once a context exists: regulators, memory at its clock."""
+    leaking = float(leakage_w(gpu, np.array(IDLE_C)))
+    return max(gpu.power.idle_w - leaking, 0.1 * gpu.power.idle_w) + gpu.power.awake_w
+
+
+def leakage_w(gpu: GpuSpec, temperature_c: Floats) -> Floats:
+    """Leakage of a typical die; the data give its slope at the reference temperature."""
+    at_reference = gpu.thermal.leakage_w_per_c * LEAKAGE_FOLD_C
+    return np.asarray(at_reference * np.exp((temperature_c - LEAKAGE_REFERENCE_C) / LEAKAGE_FOLD_C))
+
+
+def voltage_squared(gpu: GpuSpec, clock_mhz: Floats) -> Floats:
+    """V^2 relative to its value below the knee."""
+    boost, knee = gpu.clocks_mhz.boost, gpu.power.knee_mhz
+    if knee >= boost:
+        return np.ones_like(clock_mhz)
+    steepness = VOLTAGE_GAIN * boost / (boost - knee) ** 2
+    above = np.maximum(0.0, clock_mhz - knee)
+    return np.asarray(1.0 + steepness * above**2 / clock_mhz)
+
+
+def stretch(clock_bound: float, clock_ratio: Floats) -> Floats:
+    """Time relative to the reference clock, where ``clock_ratio`` is reference over clock."""
+    return np.asarray((1.0 - clock_bound) + clock_bound * clock_ratio)
+
+
+def _clocks(gpu: GpuSpec) -> Floats:
+    low, high, step = gpu.clocks_mhz.min, gpu.clocks_mhz.boost, gpu.clocks_mhz.step
+    below = np.arange(high, low, -step)[::-1]
+    return np.concatenate(([low], below)) if below[0] > low else below
+
+
+def _switching(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
+    """V^2 times the clocked and the working share, in units of the boost clock."""
+    ratio = gpu.clocks_mhz.boost / clocks
+    work = activity.compute / stretch(activity.clock_bound, ratio)
+    return voltage_squared(gpu, clocks) * (CLOCK_TREE / ratio + (1.0 - CLOCK_TREE) * work)
+
+
+def _memory_w(gpu: GpuSpec, activity: Activity, clocks: Floats) -> Floats:
+    ratio = gpu.clocks_mhz.boost / clocks
+    return MEMORY_SHARE * gpu.power.limit_w * activity.memory / stretch(activity.clock_bound, ratio)

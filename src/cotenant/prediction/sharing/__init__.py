@@ -1,0 +1,1 @@
+"""Requests of several tenants on one GPU: contention and the event engine."""

@@ -1,0 +1,114 @@
+"""How fast kernels go that are on the device at once: the law of sharing, compiled, used by the engine.
+
+SMs go to kernels in the order in which they came (the hardware hands out the blocks of the first one, then what is
+left over to the next), higher priorities first. DRAM bandwidth is then shared evenly: who wants less than an even
+part gets what it wants. Kernels in different domains (partitions of the device) don't meet.
+
+Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a share of the SMs gets that share of
+them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
+the L2, which sends more of it to DRAM.
+
+Nobody goes faster than alone, and one more kernel behind the others never makes any of them faster.
+"""
+
+import numba
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
+    count: int,
+    order: Ints,
+    occupancy: Floats,
+    dram: Floats,
+    sm_domain: Ints,
+    dram_domain: Ints,
+    left: Floats,
+    rate: Floats,
+) -> None:
+    """Fill in the speed of each resident kernel, 1 being its speed alone.
+
+    Args:
+        count: How many kernels are resident.
+        order: Their tenants, first come first.
+        occupancy: By tenant, the share of its SM domain that its kernel holds.
+        dram: By tenant, the share of its DRAM domain's bandwidth that its kernel draws at full speed.
+        sm_domain: By tenant.
+        dram_domain: By tenant.
+        left: Room for one number per domain.
+        rate: By tenant; filled in for the residents.
+    """
+    if count == 1:
+        rate[order[0]] = 1.0
+        return
+    for place in range(count):
+        left[sm_domain[order[place]]] = 1.0
+    wanted = 0.0
+    for place in range(count):
+        tenant = order[place]
+        free = left[sm_domain[tenant]]
+        speed = 1.0
+        if occupancy[tenant] > free:
+            speed = free / occupancy[tenant]
+        rate[tenant] = speed
+        left[sm_domain[tenant]] = max(free - speed * occupancy[tenant], 0.0)
+        wanted += speed * dram[tenant]
+    if wanted <= 1.0:  # over all domains: then within each of them too
+        return
+    for place in range(count):
+        first = dram_domain[order[place]]
+        seen = False
+        for earlier in range(place):
+            seen = seen or dram_domain[order[earlier]] == first
+        if not seen:
+            _share_dram(count, order, dram, dram_domain, first, rate)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _share_dram(  # noqa: PLR0917 - as above
+    count: int, order: Ints, dram: Floats, dram_domain: Ints, domain: int, rate: Floats
+) -> None:
+    """Slow those down that draw more than an even part of one domain's bandwidth."""
+    total, members = 0.0, 0
+    for place in range(count):
+        if dram_domain[order[place]] == domain:
+            total += rate[order[place]] * dram[order[place]]
+            members += 1
+    if total <= 1.0:
+        return
+    level, settled, small = 1.0 / members, 0, 0.0
+    while True:  # the even part grows by what the modest leave over; ends after at most as many rounds as members
+        now, below = 0, 0.0
+        for place in range(count):
+            tenant = order[place]
+            if dram_domain[tenant] == domain and rate[tenant] * dram[tenant] <= level:
+                now += 1
+                below += rate[tenant] * dram[tenant]
+        if now == settled:
+            break
+        settled, small = now, below
+        level = (1.0 - small) / (members - settled)
+    for place in range(count):
+        tenant = order[place]
+        if dram_domain[tenant] == domain and rate[tenant] * dram[tenant] > level:
+            rate[tenant] = level / dram[tenant]
+
+
+def rates(occupancy: Floats, dram: Floats, *, sm_domain: Ints | None = None, dram_domain: Ints | None = None) -> Floats:
+    """Speeds of kernels that are resident together, in the order in which they came. For reading and for tests."""
+    count = occupancy.size
+    nowhere = np.zeros(count, np.int64)
+    result = np.ones(count)
+    fill_rates(
+        count,
+        np.arange(count),
+        occupancy,
+        dram,
+        nowhere if sm_domain is None else sm_domain,
+        nowhere if dram_domain is None else dram_domain,
+        np.ones(count),
+        result,
+    )
+    return result

@@ -1,0 +1,357 @@
+"""Runs tenants' requests on a simulated device, event by event: compiled, deterministic, in bounded memory.
+
+A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel comes to the
+device when it has been launched and the one before it is done; kernels on the device go at the rates that
+`contention` gives them, or in turns where the device is time-sliced. State is one row per tenant; requests leave
+through a buffer that the caller empties, so a longer run takes longer and nothing else.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats, Ints
+from cotenant.prediction.sharing.contention import fill_rates
+
+IDLE, LAUNCHING, RESIDENT, CLOSING = 0, 1, 2, 3
+"""A tenant's state: waiting for a request, for the host to launch, for the device, for the host to finish."""
+
+ACTIVITIES = ("busy", "sm", "tensor", "dram")
+"""Columns of the activity of a period, each the mean share over the period."""
+
+EMPTY_BUFFER, ALL_DONE, DEADLINE = 0, 1, 2
+"""Why `advance` returned: the buffer is full; everybody has served what was due; the time is up."""
+
+_NEVER = 1e300
+_ALMOST_NS = 1e-3
+"""Times closer than this are one time: sums of floats don't meet exactly."""
+
+# Columns of the table of integers, one row per tenant
+STATE, KERNEL, NUMBER, FINISHED = range(4)
+# Columns of the table of floats, one row per tenant
+NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH, WORK_NS, TOTAL_NS = range(10)
+# The device's own numbers
+NOW_NS, SLICE_END_NS, SWITCH_END_NS, COMPLETIONS, ACTIVE = range(5)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def uniform(seed: int, tenant: int, number: int) -> Any:
+    """A number from 0 to 1 that depends on the three alone (splitmix64)."""
+    z = np.uint64(seed) + np.uint64(tenant) * np.uint64(0xD1342543DE82EF95)
+    z += (np.uint64(number) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return float(z >> np.uint64(11)) / 9007199254740992.0
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls between events would cost its speed
+    kernels: Floats,
+    slots: Ints,
+    spans: Ints,
+    host: Floats,
+    outstanding: Ints,
+    arrivals: Floats,
+    arrival_spans: Ints,
+    domains: Ints,
+    options: Floats,
+    limits: Floats,
+    ints: Ints,
+    floats: Floats,
+    device: Floats,
+    order: Ints,
+    ring: Floats,
+    slot_ends: Floats,
+    activity: Floats,
+    out_ints: Ints,
+    out_floats: Floats,
+) -> tuple[int, int]:
+    """Go on until the buffer is full, everybody is finished, or the deadline; gives rows written and why it stopped.
+
+    Args:
+        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far.
+        slots: Stage of each kernel.
+        spans: First and last + 1 kernel of each tenant.
+        host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' parts of the device.
+        outstanding: Per tenant: of a closed load; 0: open.
+        arrivals: Due times of open loads, all tenants behind each other.
+        arrival_spans: First and last + 1 of each tenant.
+        domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with the others, priority.
+        options: Time slice (0: kernels run side by side), cost of a switch that interrupts, cost of one that doesn't,
+            relative spread of host times, seed.
+        limits: End of the window, deadline, length of a period of activity.
+        ints: State.
+        floats: State.
+        device: State.
+        order: State: resident tenants, first come first; its last entry is their number.
+        ring: State: when the last requests of closed loads were done.
+        slot_ends: State: when the stages of the current requests ended.
+        activity: One row per period, columns as `ACTIVITIES`, added up in nanoseconds.
+        out_ints: Buffer: tenant, number.
+        out_floats: Buffer: intended, started, first, done, device, then the ends of stages.
+    """
+    tenants = spans.shape[0]
+    slice_ns, preempt_ns, yield_ns, spread, seed = options[0], options[1], options[2], options[3], int(options[4])
+    window_end, deadline, period = limits[0], limits[1], limits[2]
+    room = out_ints.shape[0]
+    rate, occupancy, dram, tensor = np.zeros(tenants), np.zeros(tenants), np.zeros(tenants), np.zeros(tenants)
+    free = np.ones(tenants)
+    sm_domain, dram_domain = domains[:, 0].copy(), domains[:, 1].copy()
+    sliced = slice_ns > 0
+    written = 0
+    now = device[NOW_NS]
+    row = min(int((now + _ALMOST_NS) / period), activity.shape[0] - 1)
+    row_end = (row + 1) * period
+    count = int(order[tenants])
+    for place in range(count):
+        tenant = order[place]
+        k = spans[tenant, 0] + ints[tenant, KERNEL]
+        occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
+    changed = True
+    unfinished, hosting, shares_host = 0, 0, False
+    for tenant in range(tenants):
+        if ints[tenant, FINISHED] == 0:
+            unfinished += 1
+        if domains[tenant, 2] > 0:
+            shares_host = True
+            if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
+                hosting += 1
+    while True:
+        # 1. Speeds of what is on the device
+        if changed and count > 0:
+            if not sliced:
+                fill_rates(count, order, occupancy, dram, sm_domain, dram_domain, free, rate)
+            else:
+                active = int(device[ACTIVE])
+                found = False
+                for place in range(count):
+                    rate[order[place]] = 0.0
+                    found = found or order[place] == active
+                if not found or (device[SLICE_END_NS] <= now + _ALMOST_NS and count > 1):
+                    # The next one by number after the last, so that everybody has its turn.
+                    chosen, best = active, 2 * tenants + 1
+                    for place in range(count):
+                        distance = (order[place] - active - 1) % tenants
+                        if distance < best:
+                            chosen, best = order[place], distance
+                    if chosen != active:
+                        device[SWITCH_END_NS] = now + (preempt_ns if found else yield_ns)
+                    active = chosen
+                    device[ACTIVE] = active
+                    device[SLICE_END_NS] = max(device[SWITCH_END_NS], now) + slice_ns
+                if device[SWITCH_END_NS] <= now + _ALMOST_NS:
+                    rate[active] = 1.0
+            changed = False
+
+        # 2. When does something happen next?
+        soon = _NEVER
+        for tenant in range(tenants):
+            if ints[tenant, STATE] != RESIDENT and floats[tenant, NEXT_NS] < soon:
+                soon = floats[tenant, NEXT_NS]
+        if shares_host and hosting > 0:
+            # One thread launches for all: each one's host work goes at an even part of its speed.
+            for tenant in range(tenants):
+                if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
+                    target = floats[tenant, TOTAL_NS]
+                    if ints[tenant, STATE] == LAUNCHING:
+                        k = spans[tenant, 0] + ints[tenant, KERNEL]
+                        target = (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH]
+                    soon = min(soon, now + max(target - floats[tenant, WORK_NS], 0.0) * hosting)
+        for place in range(count):
+            tenant = order[place]
+            if rate[tenant] > 0:
+                needed = floats[tenant, LEFT_NS]
+                if rate[tenant] < 1.0:
+                    needed /= rate[tenant]
+                soon = min(soon, now + needed)
+        if sliced and count > 0:
+            if device[SWITCH_END_NS] > now + _ALMOST_NS:
+                soon = min(soon, device[SWITCH_END_NS])
+            elif count > 1:
+                soon = min(soon, device[SLICE_END_NS])
+        soon = min(soon, row_end, deadline)
+
+        # 3. Go there
+        passed = max(soon - now, 0.0)
+        if count > 0 and passed > 0:
+            any_rate = False
+            for place in range(count):
+                tenant = order[place]
+                speed = rate[tenant]
+                if speed > 0:
+                    any_rate = True
+                    floats[tenant, LEFT_NS] -= passed * speed
+                    floats[tenant, DEVICE_NS] += passed
+                    activity[row, 1] += passed * speed * occupancy[tenant] * host[tenant, 3]
+                    activity[row, 2] += passed * speed * tensor[tenant] * host[tenant, 3]
+                    activity[row, 3] += passed * speed * dram[tenant] * host[tenant, 4]
+            if any_rate:
+                activity[row, 0] += passed
+        now = soon
+        if now >= row_end:
+            row = min(row + 1, activity.shape[0] - 1)
+            row_end += period
+        if shares_host and hosting > 0:
+            part, still = passed / hosting, 0
+            for tenant in range(tenants):
+                if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
+                    floats[tenant, WORK_NS] += part
+                    if floats[tenant, WORK_NS] >= floats[tenant, TOTAL_NS] - _ALMOST_NS:
+                        floats[tenant, WORK_NS] = floats[tenant, TOTAL_NS]
+                    else:
+                        still += 1
+                    if ints[tenant, STATE] == LAUNCHING:
+                        k = spans[tenant, 0] + ints[tenant, KERNEL]
+                        if (
+                            floats[tenant, WORK_NS]
+                            >= (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
+                        ):
+                            floats[tenant, NEXT_NS] = now
+            hosting = still
+        if now >= deadline:
+            device[NOW_NS] = now
+            order[tenants] = count
+            return written, DEADLINE
+        if sliced and count > 0:
+            changed = (
+                device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS or changed
+            )
+
+        # 4. What happened?
+        for tenant in range(tenants):
+            state = ints[tenant, STATE]
+            if state == RESIDENT:
+                if floats[tenant, LEFT_NS] > _ALMOST_NS:
+                    continue
+                # A kernel is done
+                device[COMPLETIONS] += 1
+                here = ints[tenant, KERNEL]
+                k = spans[tenant, 0] + here
+                last = k + 1 == spans[tenant, 1]
+                if here == int(host[tenant, 2]):
+                    floats[tenant, FIRST_NS] = now
+                if last or slots[k + 1] != slots[k]:
+                    slot_ends[tenant, slots[k]] = now
+                changed = True
+                ready = now
+                if not last:
+                    if domains[tenant, 2] == 0:
+                        ready = floats[tenant, HOST_NS] + kernels[k + 1, 5] * floats[tenant, STRETCH]
+                    elif (
+                        floats[tenant, WORK_NS]
+                        < (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
+                    ):
+                        ready = _NEVER
+                if not last and ready <= now + _ALMOST_NS:
+                    # The next one is already in the queue: it comes at once, behind the others.
+                    ints[tenant, KERNEL] = here + 1
+                    floats[tenant, LEFT_NS] += kernels[k + 1, 0]
+                    occupancy[tenant], dram[tenant], tensor[tenant] = (
+                        kernels[k + 1, 1],
+                        kernels[k + 1, 2],
+                        kernels[k + 1, 3],
+                    )
+                    if count > 1 and not sliced:
+                        place = 0
+                        while order[place] != tenant:
+                            place += 1
+                        while place + 1 < count and domains[order[place + 1], 3] >= domains[tenant, 3]:
+                            order[place] = order[place + 1]
+                            place += 1
+                        order[place] = tenant
+                    elif not sliced:
+                        changed = False  # alone: still at full speed
+                    continue
+                place = 0
+                while order[place] != tenant:
+                    place += 1
+                for later in range(place, count - 1):
+                    order[later] = order[later + 1]
+                count -= 1
+                rate[tenant] = 0.0
+                if last:
+                    ints[tenant, STATE] = CLOSING
+                    floats[tenant, NEXT_NS] = now + host[tenant, 1] * floats[tenant, STRETCH]
+                    if host[tenant, 1] > 0:
+                        continue
+                    state = CLOSING
+                else:
+                    ints[tenant, KERNEL] = here + 1
+                    ints[tenant, STATE] = LAUNCHING
+                    floats[tenant, NEXT_NS] = ready
+                    continue
+            if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
+                continue
+            if state == CLOSING:
+                # A request is done
+                number = ints[tenant, NUMBER]
+                slot_ends[tenant, slots[spans[tenant, 1] - 1] + 1] = now
+                out_ints[written, 0] = tenant
+                out_ints[written, 1] = number
+                out_floats[written, 0] = floats[tenant, INTENDED_NS]
+                out_floats[written, 1] = floats[tenant, STARTED_NS]
+                out_floats[written, 2] = floats[tenant, FIRST_NS]
+                out_floats[written, 3] = now
+                out_floats[written, 4] = floats[tenant, DEVICE_NS]
+                for slot in range(slot_ends.shape[1]):
+                    out_floats[written, 5 + slot] = slot_ends[tenant, slot]
+                written += 1
+                number += 1
+                ints[tenant, NUMBER] = number
+                if outstanding[tenant] > 0:
+                    ring[tenant, (number - 1) % outstanding[tenant]] = now
+                    due = ring[tenant, number % outstanding[tenant]] if number >= outstanding[tenant] else 0.0
+                else:
+                    at_arrival = arrival_spans[tenant, 0] + number
+                    due = arrivals[at_arrival] if at_arrival < arrival_spans[tenant, 1] else _NEVER
+                floats[tenant, INTENDED_NS] = due
+                if due >= window_end and ints[tenant, FINISHED] == 0:
+                    ints[tenant, FINISHED] = 1
+                    unfinished -= 1
+                ints[tenant, STATE] = IDLE
+                floats[tenant, NEXT_NS] = max(due, now)
+                state = IDLE
+                if due > now + _ALMOST_NS:
+                    continue
+            if state == IDLE:
+                # A request begins
+                number = ints[tenant, NUMBER]
+                # Uniform with the wanted spread: hosts differ from request to request, and never in step.
+                stretch = 1.0 + spread * 3.4641016 * (uniform(seed, tenant, number) - 0.5)
+                floats[tenant, STRETCH] = stretch
+                floats[tenant, STARTED_NS] = now
+                floats[tenant, FIRST_NS] = -1.0
+                floats[tenant, DEVICE_NS] = 0.0
+                floats[tenant, HOST_NS] = now + host[tenant, 0] * stretch
+                slot_ends[tenant, 0] = floats[tenant, HOST_NS]
+                ints[tenant, KERNEL] = 0
+                ints[tenant, STATE] = LAUNCHING
+                first = spans[tenant, 0]
+                if domains[tenant, 2] == 0:
+                    floats[tenant, NEXT_NS] = floats[tenant, HOST_NS] + kernels[first, 5] * stretch
+                else:
+                    floats[tenant, WORK_NS] = 0.0
+                    floats[tenant, TOTAL_NS] = (host[tenant, 0] + kernels[spans[tenant, 1] - 1, 5]) * stretch
+                    floats[tenant, NEXT_NS] = now if floats[tenant, TOTAL_NS] <= 0 else _NEVER
+                    hosting += 1 if floats[tenant, TOTAL_NS] > 0 else 0
+                state = LAUNCHING
+                if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
+                    continue
+            # LAUNCHING: the kernel comes to the device, behind those of at least its priority
+            k = spans[tenant, 0] + ints[tenant, KERNEL]
+            ints[tenant, STATE] = RESIDENT
+            floats[tenant, LEFT_NS] = kernels[k, 0]
+            occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
+            place = count
+            while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = tenant
+            count += 1
+            changed = True
+        if unfinished == 0 or written + tenants > room:
+            device[NOW_NS] = now
+            order[tenants] = count
+            return written, ALL_DONE if unfinished == 0 else EMPTY_BUFFER

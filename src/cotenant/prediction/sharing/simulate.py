@@ -1,0 +1,168 @@
+"""From tenants and a layout to their requests: sets the engine up, runs it, gathers what it gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats, Ints
+from cotenant.prediction.sharing import engine
+from cotenant.prediction.sharing.trace import Trace
+from cotenant.prediction.sharing.turns import Slicing
+
+BUFFER_ROWS = 8192
+NEVER_NS = 1e300
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """One tenant on the stage: what it runs, when, and in which part of the device."""
+
+    trace: Trace
+    outstanding: int = 1
+    """Of a closed load; 0: ``arrivals_ns`` say when requests are due."""
+    arrivals_ns: Ints | None = None
+    sm_domain: int = 0
+    dram_domain: int = 0
+    sm_part: float = 1.0
+    """Its SM domain's part of the device, for activity."""
+    dram_part: float = 1.0
+    shared_host: bool = False
+    """One host thread launches for all tenants that say so."""
+    priority: int = 0
+    first_output: int = -1
+    """The kernel after which the first output exists; -1: none before the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """One tenant's requests in order, nanoseconds from the start."""
+
+    intended: Floats
+    started: Floats
+    first: Floats
+    done: Floats
+    device: Floats
+    slot_ends: Floats
+    """Requests x slots: the host's part before the kernels, each stage of kernels, the host's part after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a simulated trial gives."""
+
+    requests: tuple[Requests, ...]
+    activity: Floats
+    """Periods x `engine.ACTIVITIES`, mean shares of the device."""
+    period_ns: float
+    completions: int
+    """Kernels that ran to their end."""
+    end_ns: float
+    finished: bool
+    """Every request that was due in the window is done."""
+
+
+def simulate(
+    players: Sequence[Player],
+    *,
+    window_end_ns: float,
+    deadline_ns: float | None = None,
+    slicing: Slicing | None = None,
+    host_spread: float = 0.0,
+    seed: int = 0,
+    period_ns: float = 1e8,
+    record: bool = True,
+) -> Outcome:
+    """Serve until every request that is due before the window's end is done, or the deadline.
+
+    Args:
+        players: The tenants.
+        window_end_ns: Requests due later only keep the others company.
+        deadline_ns: Stop here whatever is left; default: three windows.
+        slicing: Take turns; None: side by side.
+        host_spread: Relative standard deviation of the host's part from request to request.
+        seed: Of that spread. The same seed gives the same bytes.
+        period_ns: Activity is given as means over periods of this length.
+        record: False: requests are counted and thrown away (for measuring the engine).
+    """
+    deadline = 3 * window_end_ns if deadline_ns is None else deadline_ns
+    tables = _tables(players)
+    tenants = len(players)
+    longest = max(player.outstanding for player in players)
+    ints = np.zeros((tenants, 4), np.int64)
+    floats = np.zeros((tenants, 10))
+    due = np.array([_first_due(player) for player in players])
+    floats[:, engine.NEXT_NS] = floats[:, engine.INTENDED_NS] = due
+    ints[:, engine.FINISHED] = due >= window_end_ns
+    device = np.zeros(5)
+    order = np.zeros(tenants + 1, np.int64)
+    ring = np.zeros((tenants, max(longest, 1)))
+    slots = max(int(player.trace.slot[-1]) for player in players) + 3
+    slot_ends = np.zeros((tenants, slots))
+    activity = np.zeros((int(deadline / period_ns) + 1, len(engine.ACTIVITIES)))
+    slices = slicing or Slicing(0.0, 0.0, 0.0)
+    options = np.array([slices.slice_ns, slices.interrupt_ns, slices.yield_ns, host_spread, float(seed % 2**52)])
+    limits = np.array([window_end_ns, deadline, period_ns])
+    out_ints = np.zeros((BUFFER_ROWS + tenants, 2), np.int64)
+    out_floats = np.zeros((BUFFER_ROWS + tenants, 5 + slots))
+    parts: list[tuple[Ints, Floats]] = []
+    why = engine.EMPTY_BUFFER if not ints[:, engine.FINISHED].all() else engine.ALL_DONE
+    while why == engine.EMPTY_BUFFER:
+        written, why = engine.advance(
+            *tables, options, limits, ints, floats, device, order, ring, slot_ends, activity, out_ints, out_floats
+        )
+        if record:
+            parts.append((out_ints[:written].copy(), out_floats[:written].copy()))
+    end = float(device[engine.NOW_NS])
+    used = int(np.ceil(end / period_ns))
+    lengths = np.full(used, period_ns)
+    if used:
+        lengths[-1] = max(end - (used - 1) * period_ns, 1.0)
+    return Outcome(
+        requests=tuple(_requests(parts, tenant, slots) for tenant in range(tenants)),
+        activity=activity[:used] / lengths[:, None],
+        period_ns=period_ns,
+        completions=int(device[engine.COMPLETIONS]),
+        end_ns=end,
+        finished=why == engine.ALL_DONE,
+    )
+
+
+def _first_due(player: Player) -> float:
+    if player.outstanding:
+        return 0.0
+    return float(player.arrivals_ns[0]) if player.arrivals_ns is not None and player.arrivals_ns.size else NEVER_NS
+
+
+def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
+    traces = [player.trace for player in players]
+    kernels = np.concatenate(
+        [
+            np.stack(
+                [t.duration_ns, t.occupancy, t.dram, t.tensor, t.launch_ns, np.cumsum(t.launch_ns)], axis=1
+            ).astype(np.float64)
+            for t in traces
+        ]
+    )
+    arrivals = [np.empty(0) if p.arrivals_ns is None else p.arrivals_ns.astype(np.float64) for p in players]
+    return (
+        kernels,
+        np.concatenate([t.slot + 1 for t in traces]),
+        _spans([t.duration_ns.size for t in traces]),
+        np.array([[p.trace.before_ns, p.trace.after_ns, p.first_output, p.sm_part, p.dram_part] for p in players]),
+        np.array([player.outstanding for player in players], np.int64),
+        np.concatenate(arrivals),
+        _spans([one.size for one in arrivals]),
+        np.array([[p.sm_domain, p.dram_domain, int(p.shared_host), p.priority] for p in players], np.int64),
+    )
+
+
+def _spans(sizes: Sequence[int]) -> Ints:
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return np.stack([ends - np.array(sizes, np.int64), ends], axis=1)
+
+
+def _requests(parts: Sequence[tuple[Ints, Floats]], tenant: int, slots: int) -> Requests:
+    mine = [floats[ints[:, 0] == tenant] for ints, floats in parts]
+    rows = np.concatenate(mine) if mine else np.empty((0, 5 + slots))
+    return Requests(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4], rows[:, 5:])

@@ -1,0 +1,128 @@
+"""A tenant's request as the engine runs it: kernels with the shares of the device that each one holds alone."""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats, Ints, Kernels
+from cotenant.prediction.kernels.cost import Costs
+
+FIXED_HOLDS = 0.35
+"""Share of its SMs that a kernel holds while it starts, fills and drains. Fitted on N processes under MPS of four
+models (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
+
+_LEAST = 1e-6
+"""A copy engine holds no SM; the engine wants something to divide by."""
+_SHORTEST_NS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One request; every array has one entry per kernel.
+
+    Times are those of a tenant that is alone on its part of the device. Shares are of that part, averaged over the
+    kernel: what it holds or moves while it runs at full speed.
+    """
+
+    duration_ns: Floats
+    occupancy: Floats
+    """Share of the SMs' room for thread blocks that it holds; nobody else can use that."""
+    dram: Floats
+    """Share of the DRAM bandwidth."""
+    tensor: Floats
+    """Share of the tensor cores' throughput; only shown, since who holds the SMs holds their tensor cores."""
+    launch_ns: Floats
+    """Host time that its launch takes."""
+    slot: Ints
+    """Which stage it belongs to; rising."""
+    before_ns: float = 0.0
+    """Host time of a request before its first launch."""
+    after_ns: float = 0.0
+    """Host time of a request after its last kernel."""
+
+    def __post_init__(self) -> None:
+        sizes = {getattr(self, one.name).size for one in fields(self) if one.name not in ("before_ns", "after_ns")}
+        if len(sizes) != 1 or sizes == {0}:
+            raise ValueError("a trace needs at least one kernel, and one entry per kernel in every column")
+        if not (np.all(self.duration_ns > 0) and np.all(self.occupancy > 0) and np.all(self.occupancy <= 1 + 1e-9)):
+            raise ValueError("kernels take time, and hold more than nothing and at most all of the SMs")
+
+    @property
+    def device_ns(self) -> float:
+        """Time that its kernels take alone, behind each other."""
+        return float(self.duration_ns.sum())
+
+    @property
+    def host_ns(self) -> float:
+        """Time that the host needs for a request."""
+        return float(self.launch_ns.sum()) + self.before_ns + self.after_ns
+
+    def slowed(self, factor: float) -> "Trace":
+        """The same on a die that takes this much longer for everything."""
+        return self if factor == 1.0 else replace(self, duration_ns=self.duration_ns * factor)
+
+    def towards(self, other: "Trace", weight: float) -> "Trace":
+        """The same request at a clock between those of two traces: ``weight`` 0 is this one, 1 the other."""
+        blended = {
+            name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
+            for name in ("duration_ns", "occupancy", "dram", "tensor")
+        }
+        return replace(self, **blended)
+
+
+def plain_trace(
+    *,
+    kernels: int,
+    device_ns: float,
+    occupancy: float = 1.0,
+    dram: float = 0.0,
+    host_ns: float = 0.0,
+) -> Trace:
+    """A request of equal kernels, for workloads of which only totals are known."""
+    ones = np.ones(kernels)
+    return Trace(
+        duration_ns=ones * (device_ns / kernels),
+        occupancy=ones * occupancy,
+        dram=ones * dram,
+        tensor=ones * 0.0,
+        launch_ns=ones * (host_ns / kernels),
+        slot=np.zeros(kernels, np.int64),
+    )
+
+
+def trace_of(
+    kernels: Kernels,
+    costs: Costs,
+    *,
+    domain_sms: int,
+    bytes_per_ns: float,
+    host_us: float,
+    slot: Ints | None = None,
+    before_us: float = 0.0,
+    after_us: float = 0.0,
+) -> Trace:
+    """A request from its kernels and their solo costs.
+
+    Args:
+        kernels: In the order of their launch.
+        costs: Alone on the tenant's part of the device.
+        domain_sms: SMs that it shares with others, or has for itself.
+        bytes_per_ns: DRAM bandwidth that it shares with others, or has for itself.
+        host_us: Host time per launch.
+        slot: Stage of each kernel; default: one stage.
+        before_us: Host time of a request before its first launch.
+        after_us: Host time of a request after its last kernel.
+    """
+    holds = np.minimum(costs.sms / domain_sms, 1.0)
+    working = np.clip(costs.duration_ns - costs.fixed_ns, 0.0, None)
+    duration = np.maximum(costs.duration_ns, _SHORTEST_NS)
+    return Trace(
+        duration_ns=duration,
+        occupancy=np.clip(holds * (working + FIXED_HOLDS * costs.fixed_ns) / duration, _LEAST, 1.0),
+        dram=np.clip(costs.dram_bytes / (duration * bytes_per_ns), 0.0, 1.0),
+        tensor=np.where(costs.tensor, np.clip(holds * costs.compute_ns / duration, 0.0, 1.0), 0.0),
+        launch_ns=kernels.launches.astype(np.float64) * (host_us * 1e3),
+        slot=np.zeros(len(kernels), np.int64) if slot is None else slot,
+        before_ns=before_us * 1e3,
+        after_ns=after_us * 1e3,
+    )

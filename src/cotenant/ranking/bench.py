@@ -1,0 +1,109 @@
+"""Everything that extraction stands on: data in a fixed order of batches, chains, and weights within reach."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cotenant.ranking.candidates import Candidate
+from cotenant.ranking.chain import Chain, State
+from cotenant.ranking.protocol import Data
+from cotenant.ranking.reading import Read, read
+from cotenant.ranking.shelf import Shelf
+from cotenant.ranking.stopwatch import Stopwatch
+
+LARGEST_BATCH = 32
+
+Tensors = Mapping[str, torch.Tensor]
+Between = Any
+"""What a batch is between two steps: item numbers, tensors on the host, a state, or features."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """One search's data and candidates on one device."""
+
+    data: Data
+    order: npt.NDArray[np.int64]
+    """The items in the order in which they are shown."""
+    candidates: tuple[Candidate, ...]
+    device: str = "cpu"
+    """As torch calls it."""
+    batch: int = LARGEST_BATCH
+    logits: bool = False
+    """Whether the scorer looks at what the head says instead of what comes into it."""
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    _chains: dict[str, Chain] = field(default_factory=dict)
+
+    def chain(self, candidate: int) -> Chain:
+        """How a candidate is run; candidates of one architecture share it."""
+        key = self.candidates[candidate].architecture
+        if key not in self._chains:
+            with self.watch.stage("plan"):
+                self._chains[key] = Chain(self.candidates[candidate].entry, logits=self.logits)
+        return self._chains[key]
+
+    def read(self, candidate: int) -> Read:
+        """A candidate's weights, from disk or from its seed, on the device."""
+        chain = self.chain(candidate)
+        with self.watch.stage("load_model"):
+            found = read(self.candidates[candidate], chain)
+        if self.device == "cpu":
+            return found
+        with self.watch.stage("model_to_device"):
+            moved = {
+                digest: {name: tensor.to(self.device) for name, tensor in piece.items()}
+                for digest, piece in found.pieces.items()
+            }
+        return Read(found.digests, moved)
+
+    def batches(self, first: int, end: int) -> list[npt.NDArray[np.int64]]:
+        """The items from one place in the order to another, batch by batch. Batches begin at multiples of theirs."""
+        assert first % self.batch == 0
+        return [self.order[at : min(at + self.batch, end)] for at in range(first, end, self.batch)]
+
+    def load(self, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Tensors:
+        """The inputs of a batch in the form that a candidate takes."""
+        with self.watch.stage("load_data"):
+            return self.data.load([int(item) for item in items], self.candidates[candidate].shape)
+
+    def run(self, step: int, candidate: int, weights: Sequence[Any], between: Between) -> Between:
+        """One step of a candidate (0 loads the data, 1 is its first piece), from what the step before gave."""
+        if step == 0:
+            return self.load(between, candidate)
+        chain = self.chain(candidate)
+        if step == 1:
+            with self.watch.stage("data_to_device"):
+                between = {name: value.to(self.device) for name, value in between.items()}
+        elif self.device != "cpu":
+            with self.watch.stage("data_to_device"):
+                between = between.to(self.device)
+        with self.watch.stage("inference"), torch.inference_mode():
+            if not chain.blocks:
+                return chain.whole(weights[0], between)
+            if step == 1:
+                return chain.front(weights[0], between)
+            if step <= chain.blocks + 1:
+                return chain.block(step - 2, weights[0], between)
+            # Parts of the front may be called again on the way to the tail, though nobody looks at what they give.
+            return chain.tail({**weights[1], **weights[0]}, between)
+
+    def to_host(self, between: Between) -> Between:
+        """Where a state can wait without taking the device's memory."""
+        if self.device == "cpu" or not isinstance(between, State):
+            return between
+        with self.watch.stage("to_host"):
+            return between.to("cpu")
+
+    def features(self, rows: Sequence[torch.Tensor]) -> npt.NDArray[np.float32]:
+        """The features of several batches as one array on the host."""
+        with self.watch.stage("to_host"):
+            return torch.cat([row.to("cpu", torch.float32) for row in rows]).numpy()
+
+
+def new_shelf(bench: Bench, limit_bytes: int) -> Shelf:
+    """A shelf for the bench's candidates."""
+    return Shelf(bench.read, limit_bytes)

@@ -1,0 +1,150 @@
+"""Candidates: models of the catalogue, and directories of weights."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import WorkloadError
+from cotenant.ranking.candidate import input_shape
+from cotenant.ranking.pretrained import PRETRAINED, fetched
+from cotenant.ranking.protocol import Kind
+from cotenant.workloads.models.directory import directory_entry
+from cotenant.workloads.models.entry import ModelEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that may be ranked."""
+
+    name: str
+    entry: ModelEntry
+    weights: str | None
+    """The directory that holds them; None: random ones from ``seed``."""
+    seed: int = 0
+
+    @property
+    def pretrained(self) -> bool:
+        """Its weights were given: only such candidates are ranked."""
+        return self.weights is not None
+
+    @property
+    def kind(self) -> Kind:
+        """Which data it reads."""
+        return "image" if self.entry.family == "vision" else "text"
+
+    @property
+    def shape(self) -> Mapping[str, Any]:
+        """The form in which it takes its data; a decoder reads as an encoder does."""
+        return input_shape(replace(self.entry, family="encoder") if self.entry.family == "decoder" else self.entry)
+
+    @property
+    def shape_key(self) -> str:
+        """Equal for candidates that take the very same inputs."""
+        shape = dict(self.shape)
+        if shape.get("vocabulary") is not None:
+            shape["vocabulary"] = _content(Path(shape["vocabulary"]))
+        return json.dumps(shape, sort_keys=True)
+
+    @property
+    def architecture(self) -> str:
+        """Equal for candidates that differ in their weights alone."""
+        settings = {key: value for key, value in self.entry.config.items() if key not in _NAMES_ONLY}
+        shared = self.entry.architecture
+        mode = self.entry.modes[0]
+        return json.dumps([_family_class(self.entry, mode), shared.model_type, settings], sort_keys=True, default=str)
+
+
+_NAMES_ONLY = frozenset({
+    "_name_or_path", "architectures", "auto_map", "classifier_dropout", "dtype", "finetuning_task",
+    "gradient_checkpointing", "id2label", "label2id", "license", "model_type", "num_labels", "problem_type",
+    "return_dict", "torch_dtype", "transformers_version", "use_cache",
+})  # fmt: skip
+"""Settings that name things or matter in training alone: they change nothing that comes out in front of the head."""
+
+
+def resolve(names: Sequence[str], *, seed: int = 0) -> tuple[Candidate, ...]:
+    """The candidates of these names: catalogue names, directories of weights, or directories of such directories.
+
+    Raises:
+        WorkloadError: One of them is no model, or is named twice.
+    """
+    found: list[Candidate] = []
+    for name in names:
+        found += _resolved(name, seed)
+    if not found:
+        raise WorkloadError("no candidate is named", hint="cotenant search --data D --models a,b,c DIR...")
+    seen: dict[str, Candidate] = {}
+    for candidate in found:
+        if candidate.name in seen:
+            raise WorkloadError(f"{candidate.name} is named twice", hint="name each candidate once")
+        seen[candidate.name] = candidate
+    return tuple(found)
+
+
+def random_sibling(candidate: Candidate) -> Candidate:
+    """The same architecture with random weights: what a ranking has to beat."""
+    return Candidate(f"random {family_name(candidate)}", candidate.entry, None, candidate.seed)
+
+
+def family_name(candidate: Candidate) -> str:
+    """What the architecture is called."""
+    entry = candidate.entry
+    if entry.folder is None:
+        return entry.name
+    return str(entry.config.get("model_type", entry.name))
+
+
+def _resolved(name: str, seed: int) -> list[Candidate]:
+    from cotenant.workloads import find
+    from cotenant.workloads.models.workload import ModelWorkload
+
+    folder = Path(name).expanduser()
+    if folder.is_dir() and not (folder / "config.json").exists():
+        inner = sorted(child for child in folder.iterdir() if (child / "config.json").exists())
+        if not inner:
+            raise WorkloadError(
+                f"{folder} holds no model", hint="a model's directory has config.json and model.safetensors"
+            )
+        return [candidate for child in inner for candidate in _resolved(str(child), seed)]
+    there = fetched(name) if name in PRETRAINED else None
+    if there is not None:
+        return [Candidate(name, directory_entry(str(there)), str(there), seed)]
+    try:
+        workload = find(name)
+    except WorkloadError:
+        if name not in PRETRAINED:
+            raise
+        raise WorkloadError(
+            f"the weights of {name} are not here yet", hint=f"--fetch gets them, {PRETRAINED[name].megabytes:g} MB"
+        ) from None
+    if not isinstance(workload, ModelWorkload) or workload.family == "recommender":
+        raise WorkloadError(
+            f"{name} is no model of images or texts, so it has no features to rank it by",
+            hint="`cotenant workloads` lists encoders, decoders and vision models",
+        )
+    entry = workload.entry
+    if entry.folder is None:
+        return [Candidate(name, entry, None, seed)]
+    candidate = Candidate(folder.name, entry, entry.folder, seed)
+    if candidate.kind == "text" and candidate.shape["vocabulary"] is None:
+        raise WorkloadError(
+            f"{folder} has no vocabulary, so the model can't read the texts that it was trained to read",
+            hint="put tokenizer.json or vocab.txt beside the weights",
+        )
+    return [candidate]
+
+
+def _family_class(entry: ModelEntry, mode: str) -> str:
+    return f"{entry.architecture.module}.{entry.architecture.classes[mode]}"
+
+
+def _content(folder: Path) -> str:
+    """A vocabulary by what it says: siblings have a copy each."""
+    from hashlib import blake2b
+
+    for name in ("tokenizer.json", "vocab.txt"):
+        if (folder / name).is_file():
+            return f"{name}:{blake2b((folder / name).read_bytes(), digest_size=16).hexdigest()}"
+    return str(folder)

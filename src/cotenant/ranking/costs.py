@@ -1,0 +1,132 @@
+"""What each step of each candidate costs, measured on one batch; and from it how long a plan takes."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+import torch
+
+from cotenant.ranking.bench import Bench, Between
+from cotenant.ranking.chain import State
+from cotenant.ranking.halving import Round
+from cotenant.ranking.reading import Read
+from cotenant.ranking.stopwatch import Stopwatch
+from cotenant.ranking.tree import Path, Step, grow
+
+TIMED = 2
+"""Runs of the probe that are timed, after one that warms up."""
+DRAWS = 8
+"""Which models survive is not known beforehand: the prediction is a mean over this many random outcomes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a candidate's steps cost per item, whatever the weights."""
+
+    seconds: tuple[float, ...]
+    out_bytes: tuple[int, ...]
+    held_bytes: tuple[int, ...]
+    width: int
+    """Numbers per row of features."""
+
+
+def probe(bench: Bench, candidate: int, read: Read) -> Probed:
+    """Run one batch through a candidate, step by step."""
+    bench = replace(bench, watch=Stopwatch())
+    items = bench.order[: bench.batch]
+    count = len(read.digests) + 1
+    best = [float("inf")] * count
+    sizes, held, width = [0] * count, [0] * count, 0
+    for _ in range(1 + TIMED):
+        between: Between = items
+        before = 0
+        for step in range(count):
+            weights = [] if step == 0 else [read.pieces[read.digests[step - 1]], read.pieces[read.digests[0]]]
+            begin = _now(bench.device)
+            between = bench.run(step, candidate, weights, between)
+            best[step] = min(best[step], _now(bench.device) - begin)
+            sizes[step] = _bytes(between) // len(items)
+            beside = between.held_bytes // len(items) if isinstance(between, State) else 0
+            held[step], before = max(0, beside - before), beside
+        width = int(between.shape[1])
+    return Probed(tuple(second / len(items) for second in best), tuple(sizes), tuple(held), width)
+
+
+def path_of(candidate: int, shape_key: str, digests: Sequence[str], labels: Sequence[str], probed: Probed) -> Path:
+    """A candidate's way from an item to its features, with what each step costs."""
+    names = [("data", f"data {shape_key}"), *zip(labels, digests, strict=True)]
+    return Path(
+        candidate,
+        tuple(
+            Step(digest, label, probed.out_bytes[number], probed.held_bytes[number], probed.seconds[number])
+            for number, (label, digest) in enumerate(names)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """How long a search takes, in seconds."""
+
+    extract_s: float
+    read_again_s: float
+    score_s: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.extract_s + self.read_again_s + self.score_s
+
+
+def predict(
+    paths: Mapping[int, Path],
+    plan: Sequence[Round],
+    *,
+    read_s: float,
+    parts: Callable[[Sequence[Path], int], int],
+    score_s: Callable[[int], float],
+    seed: int = 0,
+) -> Predicted:
+    """The time that a plan takes.
+
+    Args:
+        paths: Of every candidate that is ranked.
+        plan: The rounds.
+        read_s: What reading one candidate again takes; 0: all weights stay in memory.
+        parts: Into how many parts so many items have to be split for these paths.
+        score_s: What scoring one candidate on so many items takes.
+        seed: Of the random outcomes.
+    """
+    rng = np.random.default_rng(seed)
+    draws = DRAWS if len(plan) > 1 else 1
+    extract, again, score = [], [], []
+    for _ in range(draws):
+        alive, shown = list(paths), 0
+        extract_s, again_s, scored_s = 0.0, 0.0, 0.0
+        for step in plan:
+            some = [paths[one] for one in alive]
+            extract_s += grow(some).seconds * (step.items - shown)
+            again_s += read_s * len(alive) * parts(some, step.items - shown)
+            scored_s += score_s(step.items) * len(alive)
+            shown = step.items
+            alive = sorted(rng.choice(alive, size=step.keep, replace=False).tolist())
+        extract.append(extract_s)
+        again.append(again_s)
+        score.append(scored_s)
+    return Predicted(fmean(extract), fmean(again), fmean(score))
+
+
+def _bytes(between: Between) -> int:
+    if isinstance(between, State):
+        return between.hidden.nbytes
+    if isinstance(between, torch.Tensor):
+        return between.nbytes
+    return sum(tensor.nbytes for tensor in between.values())
+
+
+def _now(device: str) -> float:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -1,0 +1,104 @@
+"""Images with labels, wherever they come from: files, encoded bytes, or pixels."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.errors import DataError
+from cotenant.ranking.protocol import Labels
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+Pixels = npt.NDArray[np.uint8]
+Source = Path | bytes | Pixels
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """A set of labelled images. ``load`` gives `pixel_values`: items x 3 x side x side, normalised."""
+
+    name: str
+    sources: tuple[Source, ...]
+    classes: tuple[str, ...]
+    labels: Labels
+    fingerprint: str
+    skipped: int = 0
+    """Items and classes that were left out because they can't be used."""
+    kind: Literal["image"] = "image"
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def load(self, indices: Sequence[int], shape: Mapping[str, Any]) -> Mapping[str, "torch.Tensor"]:
+        """Decode, scale the shorter side to ``shape["image"]``, cut the middle out, normalise.
+
+        ``shape`` may say `mean` and `std` (three numbers each); default: ImageNet's.
+        """
+        import torch
+
+        side = int(shape["image"])
+        mean = np.asarray(shape.get("mean", IMAGENET_MEAN), np.float32)
+        std = np.asarray(shape.get("std", IMAGENET_STD), np.float32)
+        batch = np.empty((len(indices), side, side, 3), np.uint8)
+        for row, index in enumerate(indices):
+            batch[row] = squared(decoded(self.sources[index], f"item {index} of {self.name}"), side)
+        # One multiplication and one addition per colour, on the whole batch at once.
+        pixels = torch.from_numpy(batch).permute(0, 3, 1, 2).float()
+        scale = torch.from_numpy(1 / (255 * std)).view(3, 1, 1)
+        shift = torch.from_numpy(-mean / std).view(3, 1, 1)
+        return {"pixel_values": pixels.mul_(scale).add_(shift).contiguous()}
+
+
+def decoded(source: Source, what: str) -> "Image":
+    """The image in three colours, all of it read."""
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(source, np.ndarray):
+        return Image.fromarray(source).convert("RGB")
+    where = str(source) if isinstance(source, Path) else what
+    try:
+        with Image.open(source if isinstance(source, Path) else io.BytesIO(source)) as image:
+            return image.convert("RGB")
+    except UnidentifiedImageError:
+        raise DataError(f"{where} is no image that can be read", hint=_SKIP) from None
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{where} can't be read: {_first_line(error)}", hint=_SKIP) from error
+
+
+def squared(image: "Image", side: int) -> Pixels:
+    """The middle of an image as a square of this side."""
+    from PIL import Image
+
+    width, height = image.size
+    edge = min(width, height)
+    left, top = (width - edge) / 2, (height - edge) / 2
+    if (width, height) == (side, side):
+        return np.asarray(image)
+    cut = image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, left + edge, top + edge))
+    return np.asarray(cut)
+
+
+def readable(source: Source) -> bool:
+    """Whether all of it can be decoded."""
+    try:
+        decoded(source, "")
+    except DataError:
+        return False
+    return True
+
+
+_SKIP = "mend or remove it, or skip bad items: --skip-bad"
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

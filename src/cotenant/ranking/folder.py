@@ -1,0 +1,172 @@
+"""A search on disk: its settings, what is known so far, and features, each written as a whole."""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from cotenant.errors import RunFolderError
+from cotenant.ranking.protocol import Features
+from cotenant.ranking.settings import Settings
+from cotenant.store.manifest import sync
+
+NAME = "search.json"
+RESULT = "result.json"
+SCHEMA = 1
+
+
+class SearchFolder:
+    """The folder of one search. Features of a model lie under the digest of the model: equal models share them."""
+
+    def __init__(self, path: Path, known: dict[str, Any]) -> None:
+        self.path = path
+        self._known = known
+        self._ends: dict[str, int] = {}
+
+    @classmethod
+    def create(cls, path: Path, settings: Mapping[str, Any]) -> Self:
+        """A new folder, which must not hold anything yet."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RunFolderError(f"{path} is not empty", hint=f"choose another one, or {resume_command(path)}")
+            folder = cls(path, {"schema_version": SCHEMA, "settings": dict(settings)})
+            folder.note()
+        except OSError as error:
+            raise RunFolderError(
+                f"the folder {path} can't be written: {(error.strerror or str(error)).lower()}",
+                hint="choose another one with --out",
+            ) from None
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """A folder that a search left."""
+        try:
+            known = json.loads((path / NAME).read_text("utf-8"))
+            version = known["schema_version"]
+            Settings.from_json(known["settings"])
+        except FileNotFoundError:
+            raise RunFolderError(
+                f"{path} is no search: it has no {NAME}", hint="name the folder that `cotenant search` printed"
+            ) from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(f"{path / NAME} can't be read: {error!r}", hint="begin a new search") from None
+        if version != SCHEMA:
+            raise RunFolderError(f"{path} was written by another version of cotenant", hint="begin a new search")
+        return cls(path, known)
+
+    @property
+    def known(self) -> Mapping[str, Any]:
+        """What was noted: settings, data, rounds that are over, time spent."""
+        return self._known
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """One search at a time in a folder; a killed one leaves no lock."""
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunFolderError(f"a search is going on in {self.path}", hint="wait until it has ended") from None
+            yield
+
+    def note(self, **changes: Any) -> None:
+        """Change what is noted, in one step."""
+        known = self._known | changes
+        with self._explained():
+            self._replace(self.path / NAME, (json.dumps(known, indent=1, ensure_ascii=False) + "\n").encode())
+        self._known = json.loads(json.dumps(known))
+
+    def write(self, name: str, text: str) -> Path:
+        """A file beside the rest, written as a whole."""
+        with self._explained():
+            self._replace(self.path / name, text.encode("utf-8", "backslashreplace"))
+        return self.path / name
+
+    def have(self, leaf: str) -> int:
+        """For how many items, from the first one on, this model's features are there."""
+        if leaf not in self._ends:
+            end = 0
+            for first, last, _ in self._parts(leaf):
+                if first != end:
+                    break
+                end = last
+            self._ends[leaf] = end
+        return self._ends[leaf]
+
+    def commit(self, leaf: str, first: int, features: Features) -> None:
+        """Add features of the items that follow those that are there."""
+        assert first == self.have(leaf)
+        last = first + len(features)
+        target = self._place(leaf) / f"{first:09d}-{last:09d}.npy"
+        draft = target.with_suffix(".new")
+        with self._explained():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with draft.open("wb") as file:
+                    np.save(file, features, allow_pickle=False)
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.replace(target)
+            except OSError:
+                draft.unlink(missing_ok=True)
+                raise
+            sync(target.parent)
+        self._ends[leaf] = last
+
+    def features(self, leaf: str, items: int) -> Features:
+        """The features of the first so many items."""
+        assert self.have(leaf) >= items
+        parts = [np.load(path, allow_pickle=False) for first, _, path in self._parts(leaf) if first < items]
+        joined: Features = np.concatenate(parts)[:items]
+        return joined
+
+    def _place(self, leaf: str) -> Path:
+        return self.path / "features" / leaf
+
+    def _parts(self, leaf: str) -> list[tuple[int, int, Path]]:
+        found = []
+        for path in sorted(self._place(leaf).glob("*.npy")):
+            first, _, last = path.stem.partition("-")
+            found.append((int(first), int(last), path))
+        return found
+
+    @staticmethod
+    def _replace(path: Path, content: bytes) -> None:
+        draft = path.with_name(f".{path.name}.new")
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            what = "there is no space for features" if full else (error.strerror or str(error)).lower()
+            step = "make room" if full else "mend that"
+            raise RunFolderError(
+                f"{self.path} can't be written: {what}",
+                hint=f"all features so far are safe; {step}, then {resume_command(self.path)}",
+            ) from None
+
+
+def resume_command(path: Path) -> str:
+    """What to type to go on with a search."""
+    return f"cotenant search --resume {shlex.quote(str(path))}"

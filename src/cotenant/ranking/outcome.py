@@ -1,0 +1,91 @@
+"""What a search came to."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.analyse.estimates.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One line of the ranking."""
+
+    rank: int
+    name: str
+    estimate: Estimate
+    tied: bool
+    """It can't be told apart from the one that leads its rank."""
+    left_in_round: int | None
+    """The round after which it was dropped; None: it saw all items."""
+    ms_per_item: float
+    """What it takes alone, loading included; measured on one batch."""
+    weights: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A candidate with random weights: timed, never ranked."""
+
+    name: str
+    ms_per_item: float
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What a ranking has to beat."""
+
+    name: str
+    estimate: Estimate
+    beaten: bool
+    """The best candidate is clearly above it, compared item by item or half by half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Pieces that several candidates have in common."""
+
+    candidates: tuple[str, ...]
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The whole result."""
+
+    folder: Path
+    data: str
+    kind: str
+    classes: int
+    items: int
+    items_there: int
+    skipped: int
+    scorer: str
+    about_scorer: str
+    exact: bool
+    rounds: tuple[Mapping[str, Any], ...]
+    ranking: tuple[Ranked, ...]
+    timed: tuple[Timed, ...]
+    baselines: tuple[Baseline, ...]
+    shared: tuple[Shared, ...]
+    steps_alone: int
+    """Steps per item if every ranked candidate ran alone."""
+    steps_shared: int
+    stages_s: Mapping[str, float]
+    predicted_s: float
+    """From the plan to the end."""
+    actual_s: float
+    prepared_s: float
+    """Before that: opening the data, reading every candidate, timing a batch."""
+    memory_bytes: int
+    peak_bytes: int
+    """By how much the process grew at most."""
+    parts: int
+    """Into how many parts the data was split because of the memory."""
+    notes: tuple[str, ...]
+    top: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self) | {"folder": str(self.folder)}

@@ -1,0 +1,1 @@
+"""Model search as a workload: load a candidate, extract features, score them."""

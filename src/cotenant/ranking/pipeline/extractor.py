@@ -1,0 +1,128 @@
+"""A candidate as a module that gives features: whole, the last blocks of it, or one trunk with many heads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from cotenant.errors import WorkloadError
+from cotenant.ranking.candidate import feature_mode
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.filling import materialise
+from cotenant.workloads.models.inputs import make_inputs
+from cotenant.workloads.models.skeleton import skeleton
+from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.slices import Blocks, Cut, Tail, Trunk, find_blocks, plan_cut
+
+HEAD = "head"
+"""Joined at the head: the trunk is the whole model, and each head one fully connected layer."""
+
+
+class Extractor(nn.Module):
+    """Gives features, one row per item: an image model's input to its head, a text model's mean over the tokens."""
+
+    def __init__(self, model: nn.Module, *, texts: bool) -> None:
+        super().__init__()
+        self.model, self.texts = model, texts
+
+    def forward(self, **batch: torch.Tensor) -> torch.Tensor:
+        """Features of a batch."""
+        return pooled(self.model(**batch), batch.get("attention_mask") if self.texts else None, texts=self.texts)
+
+
+class Joined(nn.Module):
+    """One trunk, computed once, and many heads: the last blocks with weights of their own, or a layer each."""
+
+    def __init__(self, trunk: nn.Module, heads: Sequence[nn.Module], *, texts: bool) -> None:
+        super().__init__()
+        self.trunk, self.heads, self.texts = trunk, nn.ModuleList(heads), texts
+
+    def forward(self, **batch: torch.Tensor) -> torch.Tensor:
+        """Features of a batch: items x heads x width."""
+        shared = self.trunk(**batch)
+        mask = batch.get("attention_mask") if self.texts else None
+        return torch.stack([self._one(head, shared, batch, mask) for head in self.heads], dim=1)
+
+    def _one(
+        self, head: nn.Module, shared: torch.Tensor, batch: Mapping[str, torch.Tensor], mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        if not isinstance(head, Tail):
+            layer: torch.Tensor = head(shared)
+            return layer
+        head.prompt = batch
+        return pooled(head(shared), mask, texts=self.texts)
+
+
+def pooled(out: Any, mask: torch.Tensor | None, *, texts: bool) -> torch.Tensor:
+    """One row per item from what a model gives."""
+    if not texts:
+        return torch.flatten(out.logits, 1)
+    states: torch.Tensor = out.last_hidden_state
+    if mask is None:
+        return states.mean(dim=1)
+    weights = mask.to(states.dtype).unsqueeze(-1)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def headless(entry: ModelEntry) -> nn.Module:
+    """The model without weights and, if it classifies images, without its last layer."""
+    model = skeleton(entry, feature_mode(entry))
+    if entry.family == "vision":
+        remove_head(model)
+    return model
+
+
+def remove_head(model: nn.Module) -> None:
+    """Put what hands on its input where the last fully connected layer was."""
+    name = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)][-1]
+    parent, _, child = name.rpartition(".")
+    owner = model.get_submodule(parent)
+    if isinstance(owner, nn.Sequential | nn.ModuleList):
+        owner[int(child)] = nn.Identity()
+    else:
+        setattr(owner, child, nn.Identity())
+
+
+def survey(entry: ModelEntry, batch: int, seq: int | None) -> Blocks:
+    """The model's blocks, from a dry run."""
+    spec = WorkloadSpec(name=entry.name, batch=batch, seq=seq)
+    model = materialise(headless(entry), device="meta", dtype=torch.float32, seed=0)
+    inputs = make_inputs(entry, spec, dtype=torch.float32, device="meta")
+    with Watch():
+        return find_blocks(model, inputs.ring[0])
+
+
+def assemble(
+    entry: ModelEntry, *, cut: Cut | None, joined: Cut | str | None, heads: int, width: int, classes: int
+) -> nn.Module:
+    """The module without weights.
+
+    Args:
+        entry: The candidate.
+        cut: Only what is after it; None: the whole model.
+        joined: Where heads begin: a cut, or `HEAD`; None: no heads.
+        heads: How many of them.
+        width: Of the features, for heads that are one layer.
+        classes: That such a layer tells apart.
+    """
+    texts = entry.family == "encoder"
+    if cut is not None:
+        return Extractor(Tail(headless(entry), cut), texts=texts)
+    if joined is None:
+        return Extractor(headless(entry), texts=texts)
+    if isinstance(joined, str):
+        with torch.device("meta"):
+            layers = [nn.Linear(width, classes) for _ in range(heads)]
+        return Joined(Extractor(headless(entry), texts=texts), layers, texts=texts).eval()
+    tails = [Tail(headless(entry), joined) for _ in range(heads)]
+    return Joined(Trunk(headless(entry), joined), tails, texts=texts).eval()
+
+
+def cut_of(entry: ModelEntry, blocks: Blocks, layers: str) -> Cut:
+    """Where to cut for `last 3` or `last 50%`; a slice of all blocks would have nothing before it."""
+    cut = plan_cut(blocks, layers)
+    if not cut.skipped:
+        raise WorkloadError(f"{entry.name} has {len(blocks.names)} blocks, so {layers!r} leaves nothing out")
+    return cut

@@ -1,0 +1,59 @@
+"""The file that `load_model` reads: made once, kept in the user's cache, and forgotten before a cold start."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import WorkloadError
+from cotenant.ranking.cache import cache_folder
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+def weights_file(key: dict[str, Any]) -> Path:
+    """Where the weights of this module are."""
+    name = hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:24]
+    return cache_folder("search") / f"{name}.safetensors"
+
+
+def write_once(file: Path, model: "nn.Module") -> None:
+    """Write a module's state, whole or not at all, and wait until the disk has it."""
+    if file.is_file():
+        return
+    from safetensors.torch import save_file
+
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.contiguous().clone() for name, value in model.state_dict().items()}, part)
+        with part.open("rb") as handle:
+            os.fsync(handle.fileno())
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise WorkloadError(
+            f"the weights can't be written to {file.parent}: {error.strerror or error}",
+            hint="free some space, or set XDG_CACHE_HOME to a folder on another disk",
+        ) from error
+
+
+def read_state(file: Path) -> dict[str, "torch.Tensor"]:
+    """All of it in memory of our own: what is only mapped would be read later, in somebody else's stage."""
+    from safetensors.torch import load_file
+
+    return {name: value.clone() for name, value in load_file(file).items()}
+
+
+def forget(files: Iterable[Path]) -> None:
+    """Drop what the system keeps of these files in memory, so that the next read comes from the disk."""
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)

@@ -1,0 +1,104 @@
+"""One step of a model search as a workload: load a candidate, extract features from some batches, score them.
+
+Stages of a request: load_model, model_to_device, first_batch (all of the first batch), then for each further batch
+load_data, data_to_device, inference, to_host, and at the end score.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.ranking.pipeline.options import SearchOptions, checked
+from cotenant.workloads.properties import remembered
+from cotenant.workloads.protocol import Built, Place, Properties, Stage, StageCost, WorkloadSpec
+
+if TYPE_CHECKING:
+    from cotenant.ranking.pipeline.scene import Scene
+
+STAGES = (
+    "load_model",
+    "model_to_device",
+    "first_batch",
+    "load_data",
+    "data_to_device",
+    "inference",
+    "to_host",
+    "score",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPipeline:
+    """The workload `search-pipeline`."""
+
+    name: str = "search-pipeline"
+    family: str = "search"
+    about: str = "load a `candidate`, extract features from `batches` (50) of `data`, score them with `classes`"
+
+    def check(self, spec: WorkloadSpec) -> None:
+        """Refuse what can't be run; neither data nor weights are read."""
+        checked(spec)
+
+    def properties(self, spec: WorkloadSpec) -> Properties:
+        """What one request costs, from a dry run of one batch; float32 unless the spec says otherwise."""
+        if "candidate" not in spec.params:
+            return Properties(params=None, weight_bytes=None, flops=None, bytes_moved=None, peak_memory_bytes=None)
+        entry, options = checked(spec)
+
+        def describe() -> Properties:
+            from cotenant.ranking.pipeline.describing import describe
+
+            return describe(entry, spec, options)
+
+        return remembered(spec, {**entry.config, "pipeline": _code()}, describe)
+
+    def stage_costs(self, spec: WorkloadSpec) -> tuple[StageCost, ...]:
+        """What each stage of one request costs on a device and on its host, in order; host times are estimates."""
+        from cotenant.ranking.pipeline.describing import stage_costs
+
+        entry, options = checked(spec)
+        return stage_costs(entry, spec, options, self.properties(spec))
+
+    def build(self, spec: WorkloadSpec, place: Place) -> Built:
+        """Make the weights' file, open the data, and be ready to begin."""
+        from cotenant.ranking.pipeline.scene import set_up
+
+        entry, options = checked(spec)
+        scene = set_up(entry, spec, options, device=place.torch_device, dtype=spec.dtype or place.default_dtype)
+        return Built(
+            stages=_stages(scene, options),
+            dtype=spec.dtype or place.default_dtype,
+            weights=entry.folder or f"random({spec.seed})",
+            seq=scene.seq,
+            facts=scene.facts,
+            close=scene.close,
+        )
+
+
+def _stages(scene: "Scene", options: SearchOptions) -> tuple[Stage, ...]:
+    one_batch = (
+        Stage("load_data", scene.load_data),
+        Stage("data_to_device", scene.data_to_device),
+        Stage("inference", scene.inference),
+        Stage("to_host", scene.to_host),
+    )
+    return (
+        Stage("load_model", scene.load_model),
+        Stage("model_to_device", scene.model_to_device),
+        Stage("first_batch", scene.first_batch, first_output=True),
+        *one_batch * (options.batches - 1),
+        Stage("score", scene.score),
+    )
+
+
+def _code() -> str:
+    """Identity of the code here that a description depends on."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+WORKLOADS = (SearchPipeline(),)

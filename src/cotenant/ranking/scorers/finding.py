@@ -1,0 +1,26 @@
+"""Every scorer by its name."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from cotenant.errors import DataError
+from cotenant.ranking.protocol import Scorer
+from cotenant.ranking.scorers.evidence import LogMe
+from cotenant.ranking.scorers.linear import Linear
+from cotenant.ranking.scorers.neighbours import NearestNeighbours
+from cotenant.ranking.scorers.source_head import Leep, Nce
+from cotenant.ranking.scorers.spread import HScore, TransRate
+
+SCORERS: Mapping[str, Scorer] = {
+    scorer.name: scorer for scorer in (Linear(), NearestNeighbours(), LogMe(), HScore(), TransRate(), Leep(), Nce())
+}
+"""`leep` and `nce` take the logits of the head that a model was trained with where the others take features."""
+
+
+def find_scorer(name: str) -> Scorer:
+    """The scorer of that name."""
+    if name in SCORERS:
+        return SCORERS[name]
+    near = get_close_matches(name, SCORERS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SCORERS)}"
+    raise DataError(f"there is no scorer {name!r}", hint=hint)

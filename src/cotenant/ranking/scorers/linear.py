@@ -1,0 +1,133 @@
+"""One fully connected layer, trained on features by stochastic gradient descent; the score is its accuracy on others.
+
+Features are standardised and scaled by the root of their number, so that one step size suits all models. The number of
+steps does not grow with the data beyond `PASSES` of it: more data make better gradients, not more of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.ranking.protocol import Features, Labels, Tested
+from cotenant.ranking.scorers.splitting import Positions, folds, split
+
+if TYPE_CHECKING:
+    import torch
+
+PASSES = 100
+STEPS = 400
+BATCH = 256
+RATE = 3.0
+MOMENTUM = 0.9
+DECAY = 1e-5
+"""Weight decay: with separable classes the weights would grow for ever."""
+_TOGETHER_BYTES = 256 << 20
+"""Candidates are trained together as long as their features fit into this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Accuracy of a linear layer on items that it has not seen."""
+
+    name: str = "linear"
+    about: str = "accuracy of one fully connected layer, trained on three quarters of the items, on the others"
+
+    def score(self, features: Features, labels: Labels, *, classes: int, seed: int) -> float:
+        """Share of the tested items that it classifies rightly."""
+        return self.score_many([features], labels, classes=classes, seed=seed)[0]
+
+    def score_many(self, features: Sequence[Features], labels: Labels, *, classes: int, seed: int) -> list[float]:
+        """The scores of several candidates on the same items, trained side by side."""
+        scores = [0.0] * len(features)
+        for group in _groups(features):
+            right = _right([features[one] for one in group], labels, split(labels, seed), classes, seed)
+            for one, score in zip(group, right.double().mean(dim=1).tolist(), strict=True):
+                scores[one] = score
+        return scores
+
+    def tested(self, features: Features, labels: Labels, *, classes: int, seed: int) -> Tested:
+        """Item by item, fold by fold."""
+        right = np.full(len(labels), np.nan)
+        for learnt, tested in folds(labels, seed):
+            right[tested] = _right([features], labels, (learnt, tested), classes, seed)[0].numpy()
+        return right
+
+
+def _groups(features: Sequence[Features]) -> Iterator[list[int]]:
+    """Candidates of similar width, so that little of the common width is padding."""
+    group: list[int] = []
+    for one in sorted(range(len(features)), key=lambda one: features[one].shape[1]):
+        widest = features[one].shape[1]
+        if group and (
+            (len(group) + 1) * features[one].shape[0] * widest * 4 > _TOGETHER_BYTES
+            or widest > 1.25 * features[group[0]].shape[1]
+        ):
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group
+
+
+def _right(
+    features: Sequence[Features], labels: Labels, parts: tuple[Positions, Positions], classes: int, seed: int
+) -> "torch.Tensor":
+    """Whether each tested item is named rightly, candidates x items, by layers that were trained on the others."""
+    import torch
+
+    learnt, tested = parts
+    width = max(one.shape[1] for one in features)
+    inputs = torch.zeros(len(features), len(labels), width)
+    for row, one in enumerate(features):
+        inputs[row, :, : one.shape[1]] = torch.from_numpy(standardised(one, learnt))
+    truth = torch.from_numpy(labels)
+    weight, bias = train(inputs[:, learnt], truth[learnt], classes, seed)
+    with torch.inference_mode():
+        return torch.baddbmm(bias, inputs[:, tested], weight).argmax(dim=2) == truth[tested]
+
+
+def standardised(features: Features, learnt: Positions) -> Features:
+    """Mean 0 and spread 1 over the items that are learnt from, over the root of the width: rows have length about 1."""
+    known = features[learnt]
+    mean, spread = known.mean(axis=0), known.std(axis=0)
+    scale = np.where(spread > 1e-6, 1 / np.maximum(spread, 1e-6), 0) / np.sqrt(features.shape[1])
+    scaled: Features = ((features - mean) * scale).astype(np.float32)
+    return scaled
+
+
+def train(
+    inputs: "torch.Tensor", truth: "torch.Tensor", classes: int, seed: int
+) -> tuple["torch.Tensor", "torch.Tensor"]:
+    """Weights (candidates x width x classes) and biases (candidates x 1 x classes)."""
+    import torch
+
+    candidates, items, width = inputs.shape
+    weight, bias = torch.zeros(candidates, width, classes), torch.zeros(candidates, 1, classes)
+    weight_speed, bias_speed = torch.zeros_like(weight), torch.zeros_like(bias)
+    with torch.inference_mode():
+        batches = list(_batches(items, seed))
+        for step, batch in enumerate(batches):
+            rate = RATE * 0.5 * (1 + np.cos(np.pi * step / len(batches)))
+            some = inputs[:, batch]
+            error = torch.baddbmm(bias, some, weight).softmax(dim=2)
+            error[:, torch.arange(len(batch)), truth[batch]] -= 1
+            weight_speed.mul_(MOMENTUM).baddbmm_(some.transpose(1, 2), error, alpha=1 / len(batch))
+            weight_speed.add_(weight, alpha=DECAY)
+            bias_speed.mul_(MOMENTUM).add_(error.mean(dim=1, keepdim=True))
+            weight.sub_(weight_speed, alpha=rate)
+            bias.sub_(bias_speed, alpha=rate)
+    return weight, bias
+
+
+def _batches(items: int, seed: int) -> Iterator["torch.Tensor"]:
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    left = min(STEPS, PASSES * -(-items // BATCH))
+    while left > 0:
+        order = torch.randperm(items, generator=generator)
+        for batch in torch.split(order, BATCH)[:left]:
+            left -= 1
+            yield batch

@@ -1,0 +1,305 @@
+"""A search from beginning to end: rounds of extraction and scoring, then the ranking and its baselines."""
+
+import resource
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psutil
+
+from cotenant.errors import CotenantError
+from cotenant.ranking.allowance import Allowance, Later
+from cotenant.ranking.baselines import raw_features, raw_name
+from cotenant.ranking.conditions import require_same_inputs, require_space
+from cotenant.ranking.events import Listener, Planned, RoundEnded, Working
+from cotenant.ranking.extracting import Extraction
+from cotenant.ranking.folder import SearchFolder, resume_command
+from cotenant.ranking.halving import Round
+from cotenant.ranking.judging import Judge
+from cotenant.ranking.outcome import Baseline, Outcome, Ranked, Shared, Timed
+from cotenant.ranking.planning import afterwards, left_over, plan, reserved
+from cotenant.ranking.preparation import path_for, prepare
+from cotenant.ranking.protocol import Features
+from cotenant.ranking.ranking import Scored, ranks, tied
+from cotenant.ranking.settings import Settings
+from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
+
+RAW = "raw-input"
+TOLD_EVERY_S = 0.3
+
+
+def search(settings: Settings, folder: SearchFolder, listener: Listener) -> Outcome:
+    """Carry a search out in its folder; what is there already is not computed again."""
+    with folder.held():
+        session = _Session(settings, folder, listener)
+        outcome = session.run()
+        folder.note(state="done")
+        return outcome
+
+
+class _Session:
+    def __init__(self, settings: Settings, folder: SearchFolder, listener: Listener) -> None:
+        self._settings, self._folder, self._listener = settings, folder, listener
+        self._allowance = Allowance(settings.budget_s)
+        self._before_s = float(folder.known.get("spent_s", 0.0))
+        import transformers  # noqa: F401 - code is not what the memory is meant for: it is there before the count begins
+
+        self._memory_before = psutil.Process().memory_info().rss
+        self._stages_before: dict[str, float] = dict(folder.known.get("stages_s", {}))
+        self._told = 0.0
+        self._leader: str | None = None
+        self._notes: list[str] = []
+        self._parts = 0
+
+    def run(self) -> Outcome:
+        settings = self._settings
+        ready = prepare(settings, lambda doing, share: self._listener(Working(doing, share * 0.01, None)))
+        self._ready = ready
+        self._judge = Judge(ready.bench, ready.scorer, self._folder, settings.seed)
+        require_same_inputs(self._folder, ready)
+        made = plan(ready, settings, self._allowance, self._folder.known.get("items"))
+        self._predicted_s = made.predicted_s
+        require_space(self._folder, ready, made.rounds)
+        paths = [ready.paths[number] for number in ready.ranked]
+        alone = steps_without_sharing(paths)
+        together = steps_with_sharing(grow(paths)) if paths else 0
+        self._listener(
+            Planned(
+                len(paths), made.items, len(made.rounds), made.predicted_s, alone, together, (*ready.notes, *made.notes)
+            )
+        )
+        self._folder.note(
+            items=made.items,
+            predicted_s=self._folder.known.get("predicted_s", made.predicted_s),
+            prepared_s=float(self._folder.known.get("prepared_s", 0.0)) + self._allowance.spent_s,
+        )
+        self._planned_at = self._allowance.worked = time.monotonic()
+        rounds = self._rounds(made.rounds) if paths else []
+        items = rounds[-1]["items"] if rounds else made.items
+        ranking = self._ranking(rounds)
+        baselines = self._baselines(ranking, items)
+        outcome = Outcome(
+            folder=self._folder.path,
+            data=settings.data,
+            kind=ready.bench.data.kind,
+            classes=len(ready.bench.data.classes),
+            items=items,
+            items_there=len(ready.bench.data),
+            skipped=int(getattr(ready.bench.data, "skipped", 0)),
+            scorer=settings.scorer,
+            about_scorer=str(getattr(ready.scorer, "about", "")),
+            exact=settings.exact,
+            rounds=tuple(rounds),
+            ranking=ranking,
+            timed=tuple(Timed(self._name(one), self._ms(one)) for one in ready.timed),
+            baselines=baselines,
+            shared=self._shared(grow(paths)) if paths else (),
+            steps_alone=alone,
+            steps_shared=together,
+            stages_s=self._stages(),
+            predicted_s=float(self._folder.known["predicted_s"]),
+            actual_s=self._before_s + time.monotonic() - self._planned_at,
+            memory_bytes=settings.memory_bytes,
+            peak_bytes=max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self._memory_before),
+            parts=self._parts,
+            prepared_s=float(self._folder.known["prepared_s"]),
+            notes=(*ready.notes, *made.notes, *self._notes),
+            top=settings.top,
+        )
+        self._save()
+        return outcome
+
+    def _rounds(self, plan: Sequence[Round]) -> list[dict[str, Any]]:
+        """Extract and score, round by round; rounds that are over according to the folder are taken from there.
+
+        Where the time is up, the last of them has seen fewer items than planned; the folder knows nothing of it.
+        """
+        ready, over = self._ready, list(self._folder.known.get("rounds", []))
+        alive = list(ready.ranked)
+        for number, step in enumerate(plan, 1):
+            if number > len(over):
+                after = afterwards(ready, self._settings.top, len(alive))
+                paths = [ready.paths[one] for one in alive]
+                reached = self._extend(paths, step.items, f"round {number} of {len(plan)}", later=after)
+                if reached < step.items:
+                    said, go_on = left_over(plan, number, reached, self._allowance), resume_command(self._folder.path)
+                    if reached >= ready.least_items and (not over or reached > over[-1]["items"]):
+                        over.append(self._scored(alive, Round(reached, len(alive), len(alive))))
+                    elif not over:
+                        raise CotenantError(f"{said}: too few to rank by", hint=go_on)
+                    self._notes.append(f"{said}; to go on: {go_on}")
+                    break
+                over.append(self._scored(alive, step))
+                self._save(rounds=over)
+            kept = set(over[number - 1]["kept"])
+            best = over[number - 1]["kept"][0]
+            self._leader = best
+            self._listener(
+                RoundEnded(
+                    number, len(plan), over[number - 1]["items"], len(alive), len(kept), best,
+                    over[number - 1]["scores"][best],
+                )
+            )  # fmt: skip
+            alive = [one for one in alive if self._name(one) in kept]
+        return over
+
+    def _scored(self, alive: Sequence[int], step: Round) -> dict[str, Any]:
+        scores = {}
+        for number, one in enumerate(alive):
+            self._tell(f"scoring {self._name(one)} ({number + 1} of {len(alive)})")
+            scores[self._name(one)] = self._judge.score(self._ready.paths[one].leaf, step.items).score
+            self._allowance.done_s += self._ready.score_s(step.items)
+        order = sorted(scores, key=lambda name: -scores[name])
+        return {"items": step.items, "scores": scores, "kept": order[: step.keep]}
+
+    def _extend(self, paths: Sequence[Path], items: int, doing: str, *, later: Later, at_least: int = 0) -> int:
+        """See to it that the first so many items' features of these candidates are there, as long as there is time.
+
+        Args:
+            paths: The candidates.
+            items: How many items are wanted.
+            doing: What to say meanwhile.
+            later: What has to be left time for.
+            at_least: So many items in any case.
+
+        Returns:
+            How many of them are there for every candidate: fewer if the time does not suffice for all.
+        """
+        folder, ready = self._folder, self._ready
+        leaf_of = {path.candidate: path.leaf for path in paths}
+
+        def advance(node: Node, passed: int) -> None:
+            self._allowance.done_s += sum(step.seconds for step in node.steps) * passed
+            self._tell(f"{doing}: {items:,} items, {len(paths)} model{'s' * (len(paths) != 1)}")
+
+        while True:
+            ends = {path.leaf: folder.have(path.leaf) for path in paths}
+            first = min(ends.values())
+            if first >= items:
+                return items
+            some = [path for path in paths if ends[path.leaf] == first]
+            root = grow(some)
+            further = min((end for end in ends.values() if end > first), default=items)
+            last = min(items, further, first + ready.part_items(some, items - first))
+            in_time = first + self._allowance.items(per_item_s=root.seconds, later=later, first=first)
+            if last > max(in_time, at_least):
+                last = min(last, max(int(in_time), at_least) // ready.bench.batch * ready.bench.batch)
+            if last <= first:
+                return first
+            self._parts += 1
+
+            def done(node: Node, features: Features, first: int = first) -> None:
+                with ready.bench.watch.stage("store"):
+                    folder.commit(leaf_of[node.candidates[0]], first, features)
+
+            extraction = Extraction(ready.bench, ready.shelf, done, advance)
+            extraction.run(root, ready.bench.batches(first, last))
+            self._save()
+
+    def _ranking(self, rounds: Sequence[dict[str, Any]]) -> tuple[Ranked, ...]:
+        """Those that saw the most items first; within a round by score."""
+        by_name = {self._name(one): one for one in self._ready.ranked}
+        order: list[tuple[str, int]] = []
+        for number in range(len(rounds), 0, -1):
+            step = rounds[number - 1]
+            listed = {name for name, _ in order}
+            names = sorted(step["scores"], key=lambda name: -step["scores"][name])
+            order += [(name, number) for name in names if name not in listed]
+        scored = []
+        for place, (name, number) in enumerate(order):
+            step, leaf = rounds[number - 1], self._ready.paths[by_name[name]].leaf
+            if place < self._settings.top:
+                self._tell(f"how sure is the score of {name}")
+                scored.append(self._judge.score(leaf, step["items"], with_interval=True))
+            else:
+                scored.append(Scored(step["scores"][name], step["items"]))
+        places = ranks(scored)
+        return tuple(
+            Ranked(
+                rank=places[at],
+                name=name,
+                estimate=scored[at].estimate,
+                tied=places.count(places[at]) > 1,
+                left_in_round=None if number == len(rounds) else number,
+                ms_per_item=self._ms(by_name[name]),
+                weights=str(self._ready.bench.candidates[by_name[name]].weights),
+            )
+            for at, (name, number) in enumerate(order)
+        )
+
+    def _baselines(self, ranking: Sequence[Ranked], items: int) -> tuple[Baseline, ...]:
+        """Raw input, and random weights in every architecture that saw all items."""
+        ready = self._ready
+        bench = ready.bench
+        by_name = {self._name(one): one for one in (*ready.ranked, *ready.timed)}
+        names = [line.name for line in ranking if line.left_in_round is None] or list(by_name)[:1]
+        best = ready.paths[by_name[ranking[0].name]].leaf if ranking else None
+        finalists = {bench.candidates[by_name[name]].architecture for name in names}
+        random = [one for one in ready.baselines if bench.candidates[one].architecture in finalists]
+        paths = [path_for(bench, one, ready.shelf.read(one), ready.probed) for one in random]
+        found = []
+        for number, path in enumerate(paths):
+            # A part of the time is for each that is still to come.
+            to_come = paths[number + 1 :]
+            after = reserved(ready, len(to_come) + 2, sum(step.seconds for other in to_come for step in other.steps))
+            name = self._name(path.candidate)
+            reached = self._extend(
+                [path], items, f"baseline: {name}", later=after, at_least=min(items, ready.least_items)
+            )
+            found.append(self._baseline(name, path.leaf, reached, best))
+            if reached < items:
+                beside = "" if best is None else f"; the best has {self._judge.score(best, reached).score:.3f} on those"
+                self._notes.append(f"For want of time {name} was judged by {reached:,} items alone{beside}.")
+        if bench.logits:
+            self._notes.append(f"{ready.scorer.name} judges what a head says, so there is no raw input beside it.")
+            return tuple(found)
+        sample = by_name[names[0]]
+        while (first := self._folder.have(RAW)) < items:
+            self._tell(f"baseline: {raw_name(bench)}")
+            last = min(items, first + 32 * bench.batch)
+            with bench.watch.stage("load_data"):
+                features = raw_features(bench, bench.order[first:last], sample)
+            self._folder.commit(RAW, first, features)
+        return (*found, self._baseline(raw_name(bench), RAW, items, best))
+
+    def _baseline(self, name: str, leaf: str, items: int, best: str | None) -> Baseline:
+        """Beside the best candidate on the same items."""
+        scored = self._judge.score(leaf, items, with_interval=True)
+        if best is None:
+            return Baseline(name, scored.estimate, beaten=False)
+        above = self._judge.score(best, items, with_interval=True)
+        return Baseline(name, scored.estimate, above.score > scored.score and not tied(above, scored))
+
+    def _shared(self, root: Node) -> tuple[Shared, ...]:
+        return tuple(
+            Shared(tuple(map(self._name, node.through)), tuple(step.label for step in node.steps))
+            for node in root.walk()
+            if len(node.through) > 1 and node.steps
+        )
+
+    def _tell(self, doing: str) -> None:
+        now = time.monotonic()
+        if now - self._told < TOLD_EVERY_S:
+            return
+        self._told = now
+        share = min(1.0, self._allowance.done_s / max(self._predicted_s, 1e-9))
+        spent = now - self._planned_at
+        whole = spent / share if share > 0.1 else max(self._predicted_s, spent)
+        self._listener(Working(doing, share, whole - spent, self._leader))
+
+    def _save(self, **more: Any) -> None:
+        self._folder.note(spent_s=self._before_s + time.monotonic() - self._planned_at, stages_s=self._stages(), **more)
+
+    def _stages(self) -> dict[str, float]:
+        """Seconds by stage, with those of the sessions before."""
+        now = self._ready.bench.watch.seconds
+        return {
+            stage: self._stages_before.get(stage, 0.0) + now.get(stage, 0.0)
+            for stage in dict.fromkeys((*self._stages_before, *now))
+        }
+
+    def _name(self, candidate: int) -> str:
+        return self._ready.bench.candidates[candidate].name
+
+    def _ms(self, candidate: int) -> float:
+        return 1e3 * sum(step.seconds for step in self._ready.paths[candidate].steps)

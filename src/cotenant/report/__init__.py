@@ -1,1 +1,0 @@
-"""Terminal tables and sentences."""

@@ -1,0 +1,1 @@
+"""What people see: terminal, HTML pages, figures, and runs in a browser."""

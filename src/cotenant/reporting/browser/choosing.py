@@ -1,0 +1,68 @@
+"""Which runs of the list are wanted: a text, a study, a device, a state, and a page of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+from urllib.parse import urlencode
+
+from cotenant.reporting.browser.entry import Entry
+from cotenant.reporting.browser.index import Listed
+
+PER_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the reader asked for; empty means any."""
+
+    q: str = ""
+    study: str = ""
+    device: str = ""
+    state: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Sequence[str]]) -> Self:
+        """From an address; what makes no sense is left out."""
+        words = {name: asked[name][0] for name in ("q", "study", "device", "state") if asked.get(name)}
+        page = (asked.get("page") or ["1"])[0]
+        return cls(**words, page=max(1, int(page)) if page.isascii() and page.isdecimal() and len(page) < 7 else 1)
+
+    def address(self, page: int | None = None) -> str:
+        """The same as the part of an address behind `?`."""
+        asked = self if page is None else replace(self, page=page)
+        return urlencode({name: value for name, value in asdict(asked).items() if value not in {"", 1}})
+
+    @property
+    def narrows(self) -> bool:
+        """Some runs may be left out."""
+        return bool(self.q or self.study or self.device or self.state)
+
+    def wants(self, entry: Entry) -> bool:
+        """Every word is somewhere in the entry, and what was chosen from a list is equal."""
+        text = f"{entry.name} {entry.study} {entry.device} {entry.day} {entry.state} {entry.why}".casefold()
+        return (
+            all(word in text for word in self.q.casefold().split())
+            and self.study in {"", entry.study}
+            and self.device in {"", entry.device}
+            and self.state in {"", entry.state}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A page of the runs that are wanted."""
+
+    runs: Sequence[Listed]
+    page: int
+    pages: int
+    found: int
+    total: int
+
+
+def choose(runs: Sequence[Listed], choice: Choice) -> Chosen:
+    """The runs that are wanted, in their order."""
+    wanted = [listed for listed in runs if choice.wants(listed.entry)]
+    pages = max(1, -(-len(wanted) // PER_PAGE))
+    page = min(choice.page, pages)
+    return Chosen(wanted[(page - 1) * PER_PAGE : page * PER_PAGE], page, pages, len(wanted), len(runs))

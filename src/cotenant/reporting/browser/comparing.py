@@ -1,0 +1,91 @@
+"""A comparison as plain values for a page."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.analyse.comparison.history import History
+from cotenant.analyse.comparison.history_sentences import history_sentences
+from cotenant.analyse.comparison.pair import Comparison
+from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
+from cotenant.analyse.estimates.missing import Number
+from cotenant.text import NOTHING, figure
+
+Compare = Callable[[Sequence[Path]], Comparison | History]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One tenant of one cell, or one step of a history."""
+
+    name: str
+    since: str
+    """The run from which on it holds; of a history only."""
+    before: str
+    now: str
+    ratio: str
+    verdict: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All of it: the answer, then the rest."""
+
+    regression: bool
+    headline: str
+    sentences: tuple[str, ...]
+    lines: tuple[Line, ...]
+    history: bool
+
+
+def compared(found: Comparison | History) -> Compared:
+    """For a page: what changed comes first."""
+    if isinstance(found, History):
+        sentences, lines = history_sentences(found), _steps(found)
+    else:
+        sentences, lines = comparison_sentences(found), _rows(found)
+    return Compared(found.regression, sentences[0], tuple(sentences[1:]), lines, isinstance(found, History))
+
+
+def _rows(found: Comparison) -> tuple[Line, ...]:
+    order = {"slower": 0, "faster": 1, "ambiguous": 2, "same": 3}
+    rows = sorted(found.rows, key=lambda row: order[row.outcome.verdict])
+    return tuple(
+        Line(
+            row_name(row.row),
+            "",
+            _ms(row.before_ms),
+            _ms(row.now_ms),
+            _ratio(row.outcome.total),
+            row.outcome.verdict,
+            row_reason(row, found),
+        )
+        for row in rows
+    )
+
+
+def _steps(found: History) -> tuple[Line, ...]:
+    return tuple(
+        Line(
+            row_name(step.row) if step.row else "all tenants alone",
+            f"{step.started_utc[:16].replace('T', ' ')}, {step.run}",
+            "",
+            "",
+            _ratio(step.ratio),
+            "slower" if step.ratio.est > 1 else "faster",
+            "so was the clock" if step.explained_by_clock else "",
+        )
+        for step in found.steps
+    )
+
+
+def _ms(number: Number) -> str:
+    return NOTHING if number.est is None else figure(number.est, 4)
+
+
+def _ratio(number: Number) -> str:
+    if number.est is None:
+        return NOTHING
+    ends = "no interval" if number.lo is None or number.hi is None else f"[{number.lo:.3f}, {number.hi:.3f}]"
+    return f"{number.est:.3f} {ends}"

@@ -1,0 +1,89 @@
+"""How far a run has come, cheaply: names of trials and their verdicts, no requests.
+
+Whoever watches a run shares the machine with it, so nothing here computes an estimate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from cotenant.errors import RunFolderError, StudyError
+from cotenant.reporting.browser.entry import STATES
+from cotenant.reporting.browser.index import Listed
+from cotenant.store.folder import RunFolder, resume_command
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a person who waits wants to know."""
+
+    state: str
+    meaning: str
+    trials: int
+    verdicts: Mapping[str, int]
+    block: int
+    """The block it has reached, from 1; 0 before the first trial."""
+    blocks_min: int | None
+    blocks_max: int | None
+    last_utc: str
+    why: str
+    resume: str
+    """What to type to go on with it; empty if there is nothing to go on with."""
+
+    @property
+    def running(self) -> bool:
+        """It has not ended."""
+        return self.state == "running"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "state": self.state,
+            "running": self.running,
+            "why": self.why,
+            "trials": self.trials,
+            "verdicts": dict(self.verdicts),
+            "block": self.block,
+            "blocks_min": self.blocks_min,
+            "blocks_max": self.blocks_max,
+            "last_trial_utc": self.last_utc or None,
+        }
+
+
+def progress_of(listed: Listed) -> Progress:
+    """How far a run has come."""
+    entry, tally = listed.entry, listed.tally
+    least, most = _blocks_of(listed)
+    return Progress(
+        state=entry.state,
+        meaning=STATES[entry.state],
+        trials=len(entry.trials),
+        verdicts=tally.verdicts if tally else {},
+        block=tally.blocks if tally else 0,
+        blocks_min=least,
+        blocks_max=most,
+        last_utc=tally.last_utc if tally else "",
+        why=entry.why,
+        resume=resume_command(entry.path) if entry.state in {"interrupted", "failed", "cut short"} else "",
+    )
+
+
+def _blocks_of(listed: Listed) -> tuple[int, int] | tuple[None, None]:
+    try:
+        study = RunFolder.open(listed.entry.path).manifest.get("study")
+    except RunFolderError:
+        return None, None
+    return _blocks_in(study) if isinstance(study, str) else (None, None)
+
+
+@lru_cache(maxsize=64)
+def _blocks_in(study: str) -> tuple[int, int] | tuple[None, None]:
+    """The least and the most blocks that a study asks for."""
+    from cotenant.study.files import study_from_text
+
+    try:
+        blocks = study_from_text(study, source="the manifest").blocks
+    except StudyError:
+        return None, None
+    return blocks.min, blocks.max

@@ -1,0 +1,141 @@
+"""The socket: loopback only, GET and HEAD only, and only for who came by a loopback name."""
+
+import os
+import sys
+import traceback
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from cotenant import __version__
+from cotenant.reporting.browser.pages import message_page
+from cotenant.reporting.browser.site import Answer, Site
+
+ADDRESS = "127.0.0.1"
+NAMES = frozenset({"127.0.0.1", "localhost"})
+"""Any port is right: a forwarded connection has its own. Any other name means that somebody's DNS points here."""
+IDLE_S = 30
+READING = ("GET", "HEAD")
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a site until it is told to stop; a thread for each connection, none of which delays the end."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, port: int, site: Site) -> None:
+        self.site = site
+        super().__init__((ADDRESS, port), Handler)
+
+    @property
+    def url(self) -> str:
+        """What to open."""
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader who left in the middle is no error of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = f"cotenant/{__version__}"
+    sys_version = ""
+    timeout = IDLE_S
+    server: Server
+
+    def handle_one_request(self) -> None:
+        """One request, whatever its method."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline or len(self.raw_requestline) > 65536:
+            self.close_connection = True
+        elif self.parse_request():
+            self._reply(self._answer())
+            self.wfile.flush()
+
+    def handle(self) -> None:
+        """Requests until the connection ends; one that waits too long is closed."""
+        try:
+            super().handle()
+        except TimeoutError:
+            self.close_connection = True
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002 - its signature
+        """What the library finds wrong, in our form."""
+        self.close_connection = True
+        # A line that could not be parsed has left no method and no version behind.
+        self.command = getattr(self, "command", None) or "GET"
+        self.request_version = "HTTP/1.1"
+        self._reply(_sentence(HTTPStatus(code), message or "This request can't be understood."))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its signature
+        """Nothing: a page that is watched would fill the terminal."""
+
+    def _answer(self) -> Answer:
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # nobody reads the body, so nothing after it may be taken for a request
+        if self.command not in READING:
+            self.close_connection = True
+            return _sentence(HTTPStatus.METHOD_NOT_ALLOWED, "These pages can only be read.")
+        if not self._from_here():
+            return _sentence(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"Open it on this machine, as {self.server.url} or localhost.",
+            )
+        if self._from_another_site():
+            return _sentence(HTTPStatus.FORBIDDEN, "Another site's page may not ask for this.")
+        try:
+            address = urlsplit(self.path)
+        except ValueError:
+            return _sentence(HTTPStatus.BAD_REQUEST, "This is not an address.")
+        try:
+            return self.server.site.answer(unquote(address.path), address.query)
+        except Exception:  # noqa: BLE001 - the edge: a defect must not end the server or leave a reader waiting
+            if os.environ.get("COTENANT_DEBUG"):
+                traceback.print_exc()
+            return _sentence(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "This should not have happened. Start with COTENANT_DEBUG=1 to see where it did, and please report it.",
+            )
+
+    def _from_here(self) -> bool:
+        """The one Host header names this machine (RFC 9110 wants exactly one)."""
+        hosts = self.headers.get_all("Host", [])
+        return len(hosts) == 1 and hosts[0].strip().rpartition(":")[0 if ":" in hosts[0] else 2].lower() in NAMES
+
+    def _from_another_site(self) -> bool:
+        """A browser says where a request comes from. Links from elsewhere are fine, fetching isn't."""
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return site not in {"same-origin", "none"} and self.headers.get("Sec-Fetch-Mode") != "navigate"
+
+    def _reply(self, answer: Answer) -> None:
+        body = answer.body.encode("utf-8", "backslashreplace")
+        self.send_response(answer.status)
+        headers = {
+            "Content-Type": f"{answer.kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": f"{answer.policy}; frame-ancestors 'none'",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-store",
+        }
+        if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(READING)
+        if self.close_connection:
+            headers["Connection"] = "close"
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _sentence(status: HTTPStatus, sentence: str) -> Answer:
+    return Answer(message_page(status.phrase, sentence), status=status)

@@ -1,0 +1,191 @@
+"""From an address to an answer. Knows nothing of sockets; a run is only ever found in the list, by its key."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+from cotenant.errors import CotenantError
+from cotenant.reporting.browser import pages
+from cotenant.reporting.browser.choosing import Choice, choose
+from cotenant.reporting.browser.comparing import Compare, compared
+from cotenant.reporting.browser.entry import Entry
+from cotenant.reporting.browser.index import Index, Listed
+from cotenant.reporting.browser.progress import progress_of
+from cotenant.reporting.browser.reports import Reports, policy_of
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'"
+)
+MOST_CHOSEN = 50
+"""Runs in one comparison."""
+MOST_FIELDS = 200
+
+Asked = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back."""
+
+    body: str
+    kind: str = "text/html"
+    status: HTTPStatus = HTTPStatus.OK
+    policy: str = POLICY
+
+
+class NoSuchPage(Exception):
+    """An address that leads nowhere; the text says why."""
+
+
+class Site:
+    """The pages over one folder of runs."""
+
+    def __init__(self, index: Index, compare: Compare) -> None:
+        self._index, self._compare, self._reports = index, compare, Reports()
+        self._idle, self._at_work, self._closed = threading.Condition(), 0, False
+        self._fixed: Mapping[str, Callable[[Asked], Answer]] = {
+            "/": self._list,
+            "/rows": self._rows,
+            "/runs.json": self._runs_json,
+            "/compare": self._comparison,
+            "/report": self._side_by_side,
+            "/style.css": lambda _: Answer(pages.style(), "text/css"),
+            "/script.js": lambda _: Answer(pages.script(), "text/javascript"),
+            "/favicon.ico": lambda _: Answer(pages.icon(), "image/svg+xml"),
+        }
+        self._of_a_run: Mapping[str, Callable[[Listed], Answer]] = {
+            "": self._report,
+            "progress": self._progress,
+            "progress.json": lambda run: _json(progress_of(run).to_json()),
+            "standing": lambda run: Answer(pages.progress_part(run.entry, progress_of(run))),
+        }
+
+    def answer(self, path: str, query: str) -> Answer:
+        """The answer to a request to read; whatever is wrong with a run is a page that says so."""
+        with self._idle:
+            if self._closed:
+                return _message(HTTPStatus.SERVICE_UNAVAILABLE, "Ended", "This server is about to end.")
+            self._at_work += 1
+        try:
+            return self._answered(path, query)
+        finally:
+            with self._idle:
+                self._at_work -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """Answer nobody any more, and wait for answers that are being made."""
+        with self._idle:
+            self._closed = True
+            self._idle.wait_for(lambda: self._at_work == 0)
+
+    def _answered(self, path: str, query: str) -> Answer:
+        try:
+            return self._find(path)(_asked(query))
+        except NoSuchPage as problem:
+            return _message(HTTPStatus.NOT_FOUND, "Nothing here", str(problem))
+        except CotenantError as problem:
+            return _message(HTTPStatus.UNPROCESSABLE_ENTITY, "Not readable", problem.message, problem.hint or "")
+
+    def _find(self, path: str) -> Callable[[Asked], Answer]:
+        if path in self._fixed:
+            return self._fixed[path]
+        match path.split("/"):
+            case ["", "run", key, *rest] if (part := "/".join(rest)) in self._of_a_run:
+                page = self._of_a_run[part]
+                return lambda _: page(self._listed(key))
+        raise NoSuchPage("There is no such page.")
+
+    def _listed(self, key: str) -> Listed:
+        listed = self._index.find(key)
+        if listed is None:
+            raise NoSuchPage("There is no such run in this folder; it may have been moved or removed.")
+        return listed
+
+    def _list(self, asked: Asked) -> Answer:
+        runs, choice = self._index.all(), Choice.of(asked)
+        chosen = choose(runs, choice)
+        return Answer(pages.list_page(str(self._index.root), chosen, choice, runs, frozenset(asked.get("run", ()))))
+
+    def _rows(self, asked: Asked) -> Answer:
+        choice = Choice.of(asked)
+        return Answer(pages.rows_part(choose(self._index.all(), choice), choice, frozenset(asked.get("run", ()))))
+
+    def _runs_json(self, asked: Asked) -> Answer:
+        chosen = choose(self._index.all(), Choice.of(asked))
+        return _json({"total": chosen.total, "found": chosen.found, "runs": [_plain(one) for one in chosen.runs]})
+
+    def _report(self, run: Listed) -> Answer:
+        return self._made_report([run.entry])
+
+    def _progress(self, run: Listed) -> Answer:
+        return Answer(pages.progress_page(run.entry, progress_of(run)))
+
+    def _side_by_side(self, asked: Asked) -> Answer:
+        return self._made_report(self._several(asked))
+
+    def _made_report(self, runs: Sequence[Entry]) -> Answer:
+        report = self._reports.report(runs)
+        return Answer(report, policy=policy_of(report))
+
+    def _comparison(self, asked: Asked) -> Answer:
+        runs = self._several(asked)
+        if len(runs) < 2:
+            raise NoSuchPage("Choose two runs or more in the list, then compare.")
+        try:
+            found = compared(self._compare([run.path for run in runs]))
+        except CotenantError as problem:
+            return Answer(pages.compare_page(runs, None, problem.message, problem.hint or ""))
+        return Answer(pages.compare_page(runs, found, "", ""))
+
+    def _several(self, asked: Asked) -> list[Entry]:
+        """The runs that were asked for, the oldest first: before, now."""
+        keys = list(dict.fromkeys(asked.get("run", ())))
+        if not keys or len(keys) > MOST_CHOSEN:
+            raise NoSuchPage(f"Choose between 1 and {MOST_CHOSEN} runs in the list.")
+        return sorted((self._listed(key).entry for key in keys), key=lambda entry: (entry.started_utc, entry.name))
+
+
+def _asked(query: str) -> Asked:
+    try:
+        return parse_qs(query, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise NoSuchPage("This address asks for too much at once.") from None
+
+
+def _message(status: HTTPStatus, title: str, sentence: str, hint: str = "") -> Answer:
+    return Answer(pages.message_page(title, sentence, hint), status=status)
+
+
+def _json(data: Any) -> Answer:
+    return Answer(json.dumps(data, allow_nan=False), "application/json")
+
+
+def _plain(listed: Listed) -> dict[str, Any]:
+    entry = listed.entry
+    return {
+        "key": entry.key,
+        "name": entry.name,
+        "study": entry.study,
+        "device": entry.device,
+        "simulated": entry.simulated,
+        "started_utc": entry.started_utc,
+        "state": entry.state,
+        "why": entry.why,
+        "trials": len(entry.trials),
+        "verdicts": dict(listed.tally.verdicts) if listed.tally else None,
+    }
+
+
+def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
+    """The pages over a folder, and the index behind them."""
+    index = Index(root)
+    site = Site(index, compare)
+    site.answer("/", "")  # reads every manifest and compiles the templates, so that the first reader needn't wait
+    return site, index

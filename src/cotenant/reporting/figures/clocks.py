@@ -1,0 +1,167 @@
+"""Clocks and power: over time, with what held them down; and what a locked clock or a power limit gives and takes."""
+
+import numpy as np
+
+from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Row, Spec, Understanding
+from cotenant.reporting.figures.style import ACCENT, PALETTE, colour, faceted, tips
+from cotenant.reporting.html.variability_material import Timeline
+from cotenant.reporting.terminal.literal import literal
+from cotenant.store.database.questions import ClockCurve
+
+MEASURED, FITTED = "measured", "curve"
+UNITS = {
+    "sm_clock_mhz": "clock, MHz",
+    "frequency_mhz": "clock, MHz",
+    "power_w": "power, W",
+    "temperature_c": "temperature, °C",
+}
+TIMELINE = Understanding(
+    shows="Clock, power and temperature of one GPU as its sensors showed them, averaged over short stretches. Coloured "
+    "stretches: the driver said that something held the clock down.",
+    look="A clock that falls where power stays at its limit (power cap) or where temperature is high (heat).",
+    misleads="Without coloured stretches nothing may have been recorded about throttling. A flat power line under a "
+    "climbing temperature is a stuck sensor, not a steady load.",
+)
+CLOCK = Understanding(
+    shows="Time, power and energy of a request at each clock that the GPUs really ran at, under locked clocks or power "
+    "limits. Curves: t = memory part + core part / f; P = idle + slope f + bend (f - knee)^2 above the knee.",
+    look="The lowest point of the energy panel: it needs the least energy. Below the knee a slower clock saves little.",
+    misleads="Curves are fits: their error at clocks that were left out stands above. Energy is power times time "
+    "of the whole GPU, idle power included.",
+)
+
+
+def timeline_figures(timelines: tuple[Timeline, ...]) -> list[Figure]:
+    """A figure for each GPU, a panel for each sensor."""
+    return [_timeline(one, f"timeline-{number}") for number, one in enumerate(timelines, 1)]
+
+
+def clock_figures(curves: tuple[ClockCurve, ...]) -> list[Figure]:
+    """A figure for each kind of work."""
+    return [_clock(one, f"clock-{number}") for number, one in enumerate(curves, 1)]
+
+
+def _timeline(one: Timeline, name: str) -> Figure:
+    labels = [UNITS[sensor] for sensor in one.lines]
+    rows: list[Row] = [
+        {"panel": UNITS[sensor], "t_s": float(at), "value": float(f"{value:.6g}")}
+        for sensor, (times, values) in one.lines.items()
+        for at, value in zip(times, values, strict=True)
+    ]
+    most = (MOST_POINTS - len(rows)) // max(1, len(labels))
+    rows += [
+        {"panel": label, "t_s": held.from_s, "until_s": held.to_s, "reason": held.reason}
+        for held in sorted(one.held, key=lambda held: held.from_s - held.to_s)[:most]
+        for label in labels
+    ]
+    x = {"field": "t_s", "type": "quantitative", "title": "seconds", "scale": {"nice": False}}
+    line = {
+        "transform": [{"filter": {"field": "value", "valid": True}}],
+        "mark": {"type": "line", "strokeWidth": 1.5, "color": ACCENT},
+        "encoding": {
+            "x": x,
+            "y": {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}},
+            "tooltip": tips(("t_s", "#second"), ("value", "#value")),
+        },
+    }
+    spec = {"layer": [*([_held(x, one)] if one.held else []), line]}
+    return Figure(
+        name,
+        "Clock, power and temperature over time",
+        literal(" ".join([f"{one.gpu}, {one.source}." if one.said else f"{one.gpu}, {one.source}", *one.said])),
+        faceted("panel", labels, spec, 80, {"scale": {"y": "independent"}}),
+        tuple(rows),
+        TIMELINE,
+        margin=56,
+    )
+
+
+def _held(x: Spec, one: Timeline) -> Spec:
+    """Stretches in the colour of what held the clock down."""
+    reasons = sorted({held.reason for held in one.held})
+    shades = colour("reason", reasons, "held down by")
+    shades["scale"]["range"] = [PALETTE[(5 + number) % len(PALETTE)] for number in range(len(reasons))]
+    return {
+        "transform": [{"filter": {"field": "until_s", "valid": True}}],
+        "mark": {"type": "rect", "opacity": 0.22},
+        "encoding": {"x": x, "x2": {"field": "until_s"}, "color": shades, "tooltip": tips(("reason", "held by"))},
+    }
+
+
+def _clock(one: ClockCurve, name: str) -> Figure:
+    panels = ["time, ms", "power, W", "energy, J"]
+    rows: list[Row] = []
+    for point in one.points[:: -(-len(one.points) // 500)]:
+        shared = {
+            "clock": point.clock_mhz,
+            "kind": MEASURED,
+            "gpu": literal(point.gpu),
+            "settings": literal(point.settings),
+        }
+        rows.append(shared | {"panel": panels[0], "value": point.time_ms})
+        if point.power_w is not None:
+            rows.append(shared | {"panel": panels[1], "value": point.power_w})
+            rows.append(shared | {"panel": panels[2], "value": point.power_w * point.time_ms / 1e3})
+    grid = np.linspace(min(p.clock_mhz for p in one.points), max(p.clock_mhz for p in one.points), 60)
+    time = one.time.at(grid) if one.time is not None else None
+    power = one.power.at(grid) if one.power is not None else None
+    curves = {
+        panels[0]: time,
+        panels[1]: power,
+        panels[2]: time * power / 1e3 if time is not None and power is not None else None,
+    }
+    for panel, values in curves.items():
+        if values is not None:
+            rows += [
+                {"panel": panel, "clock": float(at), "value": float(value), "kind": FITTED}
+                for at, value in zip(grid, values, strict=True)
+            ]
+    x = {"field": "clock", "type": "quantitative", "title": "clock, MHz", "scale": {"zero": False}}
+    y = {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}}
+    spec = {
+        "layer": [
+            {
+                "transform": [{"filter": {"field": "kind", "equal": FITTED}}],
+                "mark": {"type": "line", "color": PALETTE[1]},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "transform": [{"filter": {"field": "kind", "equal": MEASURED}}],
+                "mark": {"type": "point", "filled": True, "size": 40, "color": ACCENT, "opacity": 0.8},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "tooltip": tips(("gpu", "GPU"), ("settings", "set to"), ("clock", "#MHz"), ("value", "#value")),
+                },
+            },
+        ]
+    }
+    drawn = [panel for panel in panels if any(row["panel"] == panel for row in rows)]
+    return Figure(
+        name,
+        "What the clock gives and takes",
+        literal(f"{one.work}{' (simulated)' if one.simulated else ''}{_said(one)}"),
+        faceted("panel", drawn, spec, 150, {"scale": {"y": "independent"}}),
+        tuple(rows),
+        CLOCK,
+        margin=64,
+    )
+
+
+def _said(one: ClockCurve) -> str:
+    parts = []
+    if one.best is not None:
+        parts.append(
+            f"least energy at {one.best.clock_mhz:.0f} MHz: {one.best.energy_saved * 100:.0f} % less than at the "
+            f"highest, {one.best.time_lost * 100:.0f} % more time"
+        )
+    if one.power is not None:
+        parts.append(f"knee at {one.power.knee_mhz:.0f} MHz")
+    errors = [
+        f"{fit.held_out * 100:.1f} % ({what})"
+        for what, fit in (("time", one.time), ("power", one.power))
+        if fit is not None and fit.held_out is not None
+    ]
+    if errors:
+        parts.append(f"held-out error {', '.join(errors)}")
+    return "".join(f"; {part}" for part in parts)

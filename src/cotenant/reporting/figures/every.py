@@ -1,0 +1,66 @@
+"""Every figure of a report, in reading order."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
+from cotenant.reporting.figures.figure import Absent, Figure
+from cotenant.reporting.figures.latency import latency_figure
+from cotenant.reporting.figures.load_curves import load_figure
+from cotenant.reporting.figures.material import Material
+from cotenant.reporting.figures.names import Condition
+from cotenant.reporting.figures.roofline import roofline_figure
+from cotenant.reporting.figures.sensors import sensors_figure
+from cotenant.reporting.figures.slowdown import slowdown_figure
+from cotenant.reporting.figures.stages import stages_figure
+from cotenant.reporting.figures.variability import fleet_figures
+from cotenant.reporting.figures.work import fairness_figure, stp_figure, throughput_figure
+from cotenant.reporting.html.variability_material import FleetMaterial
+
+MOST_LINES_TOGETHER = 60
+
+Drawn = Sequence[Figure | Absent]
+
+
+def figures(material: Material) -> dict[str, Drawn]:
+    """Figures by kind; those of several conditions or runs follow one another. An absence is told once."""
+    by_condition: dict[str, Callable[[Material, Condition], Figure | Absent]] = {
+        "slowdown": slowdown_figure,
+        "latency": latency_figure,
+        "stages": stages_figure,
+    }
+    conditions = material.names.conditions or [Condition("", "", "")]
+    found = {
+        kind: _told([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
+    }
+    together: dict[str, Callable[[Material, Sequence[Condition]], Figure | Absent]] = {
+        "throughput": throughput_figure,
+        "stp": stp_figure,
+        "fairness": fairness_figure,
+    }
+    # Few enough lines are easier to compare in one figure.
+    few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
+    groups = [conditions] if few else [[condition] for condition in conditions]
+    found |= {kind: _told([draw(material, group) for group in groups]) for kind, draw in together.items()}
+    found["load"] = [load_figure(material)]
+    found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
+    found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])
+    order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
+    fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
+    return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
+
+
+def every_fleet_figure(fleet: FleetMaterial) -> list[Figure | Absent]:
+    """Figures about the members of a group, kind by kind; an absence is left out, since others say more."""
+    drawn = [one for many in fleet_figures(fleet).values() for one in many if isinstance(one, Figure)]
+    return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
+
+
+def _told(drawn: Drawn) -> Drawn:
+    """Figures that could be drawn, or else one reason for none; names numbered where there are several."""
+    real = [figure for figure in drawn if isinstance(figure, Figure)]
+    if not real:
+        return drawn[:1]
+    if len(real) == 1:
+        return real
+    return [replace(figure, name=f"{figure.name}-{number}") for number, figure in enumerate(real, 1)]

@@ -1,0 +1,153 @@
+"""Latency against load, where requests come by a schedule: how much a tenant can take before it tips over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
+from cotenant.reporting.figures.material import Material
+from cotenant.reporting.figures.style import QUIET, colour, faceted, tips
+from cotenant.reporting.terminal.literal import literal
+
+TITLE = "Latency against load"
+DOUBLED = 2.0
+FEWEST_LEVELS = 3
+UNDERSTANDING = Understanding(
+    shows="The latency of each tenant as its requests come faster: the median as a line, p99 as a broken line where "
+    "there were enough requests for it. One line for each mix, way to share and kind of arrivals.",
+    look="The knee, marked by a diamond: the highest load measured before the median takes more than twice what it "
+    "takes at the lightest load. To its right, waiting decides, and a little more load costs a lot.",
+    misleads="To the right of the knee latencies grow with the length of the measurement: a queue that never empties "
+    "has no latency of its own. The axis is the rate asked for, not the rate served.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Latency at one rate."""
+
+    rate_rps: float
+    median_ms: float
+
+
+def knee(levels: Sequence[Level]) -> Level | None:
+    """The last level before the median first exceeds twice that of the lightest load.
+
+    None if it never does, or if there are too few levels to see a bend.
+    """
+    if len(levels) < FEWEST_LEVELS:
+        return None
+    ordered = sorted(levels, key=lambda level: level.rate_rps)
+    for before, after in pairwise(ordered):
+        if after.median_ms > DOUBLED * ordered[0].median_ms:
+            return before
+    return None
+
+
+def load_figure(material: Material) -> Figure | Absent:
+    """A panel for each tenant: rate against latency."""
+    series: dict[tuple[Cell, str, str], list[dict[str, object]]] = {}
+    for tenant in material.summary.tenants:
+        rate = material.tenants[tenant.cell, tenant.tenant].rate_rps
+        median = tenant.latency_ms["p50"].est
+        if rate is None or median is None:
+            continue
+        arrivals = tenant.cell.load.partition("(")[0]
+        varying = tenant.cell.load.rpartition(",")[2].strip(" )") if arrivals == "gamma" else ""
+        kind = f"{arrivals}, cv {varying}" if varying else arrivals
+        line = f"{material.names.place(tenant.cell)}, {literal(kind)}"
+        if material.names.several_runs:
+            line = f"{material.names.run(tenant.cell.run)}: {line}"
+        series.setdefault((replace(tenant.cell, load=kind), tenant.tenant, tenant.of), []).append(
+            {
+                "of": literal(tenant.of),
+                "tenant": literal(tenant.tenant),
+                "line": line,
+                "load": literal(tenant.cell.load),
+                "rate_rps": rate,
+                "p50_ms": median,
+                "p50_lo_ms": tenant.latency_ms["p50"].lo,
+                "p50_hi_ms": tenant.latency_ms["p50"].hi,
+                "p99_ms": tenant.latency_ms["p99"].est,
+                "unfinished": tenant.unfinished,
+                "requests": tenant.requests,
+            }
+        )
+    curves = {key: rows for key, rows in series.items() if len(rows) > 1}
+    if not curves:
+        return Absent("load", TITLE, "no tenant was measured under two or more rates of an open load")
+    rows = [row | {"knee": row is turn} for group in curves.values() for turn in (_knee_row(group),) for row in group]
+    return Figure(
+        name="load",
+        title=TITLE,
+        condition="",
+        spec=_spec(rows),
+        rows=tuple(rows),
+        understanding=UNDERSTANDING,
+        margin=56,
+    )
+
+
+def _knee_row(rows: Sequence[dict[str, object]]) -> dict[str, object] | None:
+    found = knee([Level(float(str(row["rate_rps"])), float(str(row["p50_ms"]))) for row in rows])
+    return next((row for row in rows if found is not None and row["rate_rps"] == found.rate_rps), None)
+
+
+def _spec(rows: Sequence[Row]) -> dict[str, object]:
+    tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
+    lines = sorted({str(row["line"]) for row in rows})
+    x = {
+        "field": "rate_rps",
+        "type": "quantitative",
+        "title": "requests asked for per second",
+        "scale": {"zero": False, "nice": False, "padding": 8},
+    }
+    shared = {"x": x, "color": colour("line", lines, "mix and arrivals")}
+
+    def y(field: str) -> dict[str, object]:
+        return {
+            "field": field,
+            "type": "quantitative",
+            "title": "latency, ms",
+            "scale": {"type": "log", "nice": False, "padding": 10},
+            "axis": {"tickCount": 5, "format": "~g"},
+        }
+
+    spec = {
+        "layer": [
+            {
+                "transform": [{"filter": {"field": "p99_ms", "valid": True}}],
+                "mark": {"type": "line", "strokeDash": [4, 3], "strokeWidth": 1.5, "opacity": 0.8},
+                "encoding": shared | {"y": y("p99_ms")},
+            },
+            {
+                "mark": {"type": "line", "point": {"size": 40, "filled": True}},
+                "encoding": shared
+                | {
+                    "y": y("p50_ms"),
+                    "tooltip": tips(
+                        ("line", "mix and arrivals"),
+                        ("load", "load"),
+                        ("rate_rps", "#requests/s"),
+                        ("p50_ms", "#p50, ms"),
+                        ("p99_ms", "#p99, ms"),
+                        ("unfinished", "#never done"),
+                    ),
+                },
+            },
+            {
+                "transform": [{"filter": {"field": "knee", "equal": True}}],
+                "mark": {
+                    "type": "point",
+                    "shape": "diamond",
+                    "size": 260,
+                    "filled": False,
+                    "strokeWidth": 2,
+                    "color": QUIET,
+                },
+                "encoding": {"x": x, "y": y("p50_ms")},
+            },
+        ]
+    }
+    return faceted("of", tenants, spec, 240, {"scale": {"x": "independent", "y": "independent"}})

@@ -1,0 +1,72 @@
+"""What cells and runs are called in a report: short, and told apart by no more than what differs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.reporting.terminal.literal import literal
+
+ALONE = "alone"
+
+
+def letters(number: int) -> str:
+    """A, B, ..., Z, AA, AB, ..."""
+    name = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        name = ascii_uppercase[rest] + name
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What has to be equal for trials to be compared: device, settings and load."""
+
+    device: str
+    settings: str
+    load: str
+
+    @classmethod
+    def of(cls, cell: Cell) -> "Condition":
+        """The condition of a cell."""
+        return cls(cell.device, cell.settings, cell.load)
+
+
+class Names:
+    """Names for the cells of these runs; a run's letter stands only where there are several."""
+
+    def __init__(self, cells: Sequence[Cell], runs: Sequence[str]) -> None:
+        self._letters = {run: letters(index) for index, run in enumerate(runs)}
+        self.several_runs = len(runs) > 1
+        self.conditions = list(dict.fromkeys(Condition.of(cell) for cell in cells))
+        self._varying = [
+            name
+            for name in ("load", "settings", "device")
+            if len({getattr(condition, name) for condition in self.conditions}) > 1
+        ]
+
+    def run(self, run: str) -> str:
+        """`A`, or nothing if there is only one."""
+        return self._letters.get(run, "") if self.several_runs else ""
+
+    def place(self, cell: Cell) -> str:
+        """`bert+gpt2, processes`; `alone` for a solo cell."""
+        return ALONE if cell.solo else literal(f"{cell.mix}, {cell.sharing}")
+
+    def condition(self, condition: Condition) -> str:
+        """What distinguishes a condition from the others of these runs; empty if there is only one."""
+        words = {
+            "load": f"load {condition.load}",
+            "settings": condition.settings if condition.settings not in {"", "{}"} else "settings as found",
+            "device": f"on {condition.device}",
+        }
+        return literal(", ".join(words[name] for name in self._varying))
+
+    def cell(self, cell: Cell) -> str:
+        """All of it: `run A: bert+gpt2, processes (load closed(1))`."""
+        run = f"run {self.run(cell.run)}: " if self.several_runs else ""
+        condition = self.condition(Condition.of(cell))
+        place = literal(cell.mix) + ", alone" if cell.solo else self.place(cell)
+        return f"{run}{place}{f' ({condition})' if condition else ''}"

@@ -1,0 +1,130 @@
+"""Tenants against what the device can do at best."""
+
+from collections.abc import Mapping, Sequence
+
+from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
+from cotenant.reporting.figures.material import Material, RunFacts
+from cotenant.reporting.figures.style import QUIET, colour, tips, whole
+from cotenant.reporting.terminal.literal import literal
+
+TITLE = "Roofline"
+DATA_SHEET = "data sheet"
+"""Stands where a roof says when it was measured, if nobody measured it."""
+UNDERSTANDING = Understanding(
+    shows="Work per second of every tenant alone (vertical) against how much it computes for each byte it moves "
+    "(horizontal). The roof is what this device can do at best, as the line above says how known: its slope is memory, "
+    "its top compute.",
+    look="Under the slope a tenant is bound by memory, under the flat part by compute; far below the roof by neither "
+    "(starting kernels, small batches, one thread). Two tenants bound by the same thing seldom share well.",
+    misleads="Bytes are counted from the tensors of a dry run, as if no cache existed: what fits in a cache can stand "
+    "above the slope. A measured roof comes from simple kernels and is no physical limit; a data sheet's is seldom "
+    "reached.",
+)
+
+
+def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
+    """Dots for tenants alone, under the roof of their run's device."""
+    roof = run.roofline
+    if roof is None:
+        return Absent(
+            "roofline",
+            TITLE,
+            "nobody knows the peak rates of the device: they are not in the manifest, and no quiet measurement of "
+            "this machine is remembered (cotenant doctor makes one)",
+        )
+    points = _points(material, run)
+    if not points:
+        return Absent("roofline", TITLE, "no tenant that ran alone states its operations and bytes per request")
+    dtypes = sorted({str(point["dtype"]) for point in points if point["dtype"] in roof.flops_per_s}) or [
+        max(roof.flops_per_s, key=lambda dtype: roof.flops_per_s[dtype])
+    ]
+    least = min(float(str(point["intensity"])) for point in points) / 4
+    most = max(float(str(point["intensity"])) for point in points) * 4
+    roofs = [row for dtype in dtypes for row in _roof(dtype, roof.flops_per_s[dtype], roof.bytes_per_s, least, most)]
+    rows = [*roofs, *points]
+    x = {
+        "field": "intensity",
+        "type": "quantitative",
+        "title": "floating point operations per byte",
+        "scale": {"type": "log", "nice": False},
+        "axis": {"format": "~g", "tickCount": 6},
+    }
+    y = {
+        "field": "gflops_per_s",
+        "type": "quantitative",
+        "title": "billion operations per second",
+        "scale": {"type": "log", "nice": False, "padding": 16},
+        "axis": {"format": "~g", "tickCount": 6},
+    }
+    spec = {
+        "layer": [
+            {
+                "transform": [{"filter": {"field": "kind", "equal": "roof"}}],
+                "mark": {"type": "line", "color": QUIET, "strokeWidth": 2.5},
+                "encoding": {"x": x, "y": y, "detail": {"field": "name"}},
+            },
+            {
+                "transform": [{"filter": {"field": "kind", "equal": "tenant"}}],
+                "mark": {"type": "point", "size": 110},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": colour("name", [str(point["name"]) for point in points], "tenant")
+                    | {"legend": {"offset": 26}},  # above the title of the vertical axis
+                    "tooltip": tips(
+                        ("name", "tenant"), ("intensity", "#operations/byte"), ("gflops_per_s", "#GFLOP/s")
+                    ),
+                },
+            },
+        ]
+    }
+    from_sheet = roof.measured_utc == DATA_SHEET
+    known = "of its data sheet" if from_sheet else f"measured {literal(roof.measured_utc)}"
+    doubt = "" if roof.undisturbed else ", measured while something else used the device"
+    return Figure(
+        name="roofline",
+        title=TITLE,
+        condition=(f"run {run.letter}, " if material.names.several_runs else "")
+        + f"{roof.cores} {'SMs' if from_sheet else 'cores'}, peak rates {known}{doubt}",
+        spec=whole(spec, 300),
+        rows=tuple(rows),
+        understanding=UNDERSTANDING,
+        margin=60,
+    )
+
+
+def _points(material: Material, run: RunFacts) -> list[Row]:
+    found: dict[str, Row] = {}
+    for tenant in material.summary.tenants:
+        facts = material.tenants[tenant.cell, tenant.tenant]
+        rate = tenant.throughput_rps.est
+        if not (tenant.cell.solo and tenant.cell.run == run.identity and rate):
+            continue
+        if not (facts.flops_per_request and facts.bytes_per_request):
+            continue
+        achieved = facts.flops_per_request * rate / 1e9
+        # Under an open load a tenant is not as fast as it can be: the fastest of its solo trials counts.
+        if tenant.of not in found or achieved > float(str(found[tenant.of]["gflops_per_s"])):
+            found[tenant.of] = {
+                "kind": "tenant",
+                "name": literal(tenant.of),
+                "intensity": facts.flops_per_request / facts.bytes_per_request,
+                "gflops_per_s": achieved,
+                "dtype": facts.dtype,
+            }
+    return list(found.values())
+
+
+def _roof(dtype: str, flops: float, bandwidth: float, least: float, most: float) -> Sequence[Mapping[str, object]]:
+    ridge = flops / bandwidth
+    corners = sorted({min(least, ridge / 2), ridge, max(most, ridge * 2)})
+    return [
+        {
+            "kind": "roof",
+            "name": f"roof, {dtype}",
+            "intensity": corner,
+            "gflops_per_s": min(flops, bandwidth * corner) / 1e9,
+            "dtype": dtype,
+        }
+        for corner in corners
+    ]

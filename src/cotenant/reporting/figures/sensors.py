@@ -1,0 +1,134 @@
+"""What the sensors read over a run, with the trials marked in which the machine was not what it should be."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Understanding
+from cotenant.reporting.figures.material import Material, RunFacts
+from cotenant.reporting.figures.reduced import SamplePoint
+from cotenant.reporting.figures.style import ACCENT, faceted, tips
+from cotenant.reporting.terminal.literal import literal
+
+TITLE = "Sensors over the run"
+DISTURBING = ("no_steal", "clock_stable", "quiet_machine")
+MOST_SENSORS = 12
+STILL = 1e-6
+"""A sensor that varies by less than this share of its value has not moved."""
+FIRST = (
+    "throttl",
+    "power_w",
+    "sm_clock",
+    "sm_active",
+    "tensor_active",
+    "dram_active",
+    "frequency",
+    "temperature",
+    "energy",
+    "power",
+    "cpu_busy",
+    "cpu_steal",
+    "pressure_cpu",
+    "memory_used",
+)
+"""What names of sensors begin with or hold, most telling first."""
+UNDERSTANDING = Understanding(
+    shows="What each sensor read while the run went on. Counters are shown as rates: a cpu_busy of 2 s per s means "
+    "that two cores were busy. Red stretches are trials in which the clock moved, the hypervisor took time away "
+    "(steal), or processes outside the study used the device.",
+    look="A clock that falls or a temperature that climbs over the run; stolen time; activity between trials, when "
+    "nothing of the study runs.",
+    misleads="Values are averages of stretches: a spike shorter than a stretch is flattened. What each sensor is worth "
+    "(its source and how often it changes) is in the table of sensors below.",
+)
+
+
+def sensors_figure(material: Material, run: RunFacts) -> Figure | Absent:
+    """A panel for each sensor that moved."""
+    points = [point for point in material.samples if point.run == run.identity]
+    if not points:
+        return Absent("sensors", TITLE, "the run holds no sensor readings")
+    moving = _moving(points)
+    if not moving:
+        return Absent("sensors", TITLE, "no sensor changed its value over the run")
+    chosen = sorted(moving, key=_telling)[:MOST_SENSORS]
+    bands = _bands(material, run)[: MOST_POINTS // (4 * len(chosen))]
+    each = max(2, MOST_POINTS // len(chosen) - len(bands))
+    rows: list[Row] = [
+        {"sensor": _label(point), "t_s": round(point.t_s, 3), "value": point.value}
+        for name in chosen
+        for point in moving[name][:: -(-len(moving[name]) // each)]
+    ]
+    labels = [_label(moving[name][0]) for name in chosen]
+    rows += [band | {"sensor": label} for band in bands for label in labels]
+    x = {"field": "t_s", "type": "quantitative", "title": "seconds since the run began", "scale": {"nice": False}}
+    spec = {
+        "layer": [
+            {
+                "transform": [{"filter": {"field": "until_s", "valid": True}}],
+                "mark": {"type": "rect", "color": "#cc4455", "opacity": 0.22},
+                "encoding": {"x": x, "x2": {"field": "until_s"}, "tooltip": tips(("why", "marked"))},
+            },
+            {
+                "transform": [{"filter": {"field": "value", "valid": True}}],
+                "mark": {"type": "line", "strokeWidth": 1.5, "color": ACCENT},
+                "encoding": {
+                    "x": x,
+                    "y": {
+                        "field": "value",
+                        "type": "quantitative",
+                        "title": None,
+                        "scale": {"zero": False},
+                        "axis": {"tickCount": 3, "format": ",.3~r"},
+                    },
+                    "tooltip": tips(("sensor", "sensor"), ("t_s", "#second"), ("value", "#value")),
+                },
+            },
+        ]
+    }
+    left_out = len({point.sensor for point in points}) - len(chosen)
+    return Figure(
+        name="sensors",
+        title=TITLE,
+        condition=", ".join(
+            part
+            for part in (
+                f"run {run.letter}" if material.names.several_runs else "",
+                f"{left_out} sensors that did not move or tell less are left out" if left_out else "",
+            )
+            if part
+        ),
+        spec=faceted("sensor", labels, spec, 70, {"scale": {"y": "independent"}}),
+        rows=tuple(rows),
+        understanding=UNDERSTANDING,
+        margin=56,
+    )
+
+
+def _moving(points: Sequence[SamplePoint]) -> dict[str, list[SamplePoint]]:
+    by_sensor: dict[str, list[SamplePoint]] = {}
+    for point in points:
+        by_sensor.setdefault(point.sensor, []).append(point)
+    return {
+        name: group
+        for name, group in by_sensor.items()
+        if np.ptp(values := [point.value for point in group]) > STILL * max(map(abs, values))
+    }
+
+
+def _telling(name: str) -> tuple[int, str]:
+    return next((place for place, part in enumerate(FIRST) if part in name), len(FIRST)), name
+
+
+def _label(point: SamplePoint) -> str:
+    return literal(f"{point.sensor}, {point.unit}" if point.unit else point.sensor)
+
+
+def _bands(material: Material, run: RunFacts) -> list[dict[str, object]]:
+    return [
+        {"t_s": trial.began_s, "until_s": trial.began_s + trial.window_s, "why": ", ".join(why)}
+        for trial in material.trials
+        if trial.cell.run == run.identity and trial.began_s is not None
+        for why in ([check for check in trial.failed_checks if check in DISTURBING],)
+        if why
+    ]

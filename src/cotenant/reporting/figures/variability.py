@@ -1,0 +1,274 @@
+"""How GPUs differ: boxes, what goes with being slow, where the slow ones stand, what it costs, how it changes."""
+
+from cotenant.analyse.variability.drift import DAY_S
+from cotenant.analyse.variability.sentences import day
+from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
+from cotenant.reporting.figures.style import ACCENT, PALETTE, QUIET, faceted, interval_layers, tips, whole
+from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
+from cotenant.reporting.terminal.literal import literal
+
+USUAL = "as most"
+CLASSES = (USUAL, "silicon", "heat or power brake", "clock locked", "not the clock", "unknown")
+MOST_BOXES = 500
+SENSORS = {
+    "clock_mhz": "ms over clock, MHz",
+    "temperature_c": "ms over temperature, °C",
+    "power_w": "ms over power, W",
+}
+
+BOXES = Understanding(
+    shows="One box for each GPU, from fast to slow: the middle half of its runs, the line through its median, whiskers "
+    "out to its outermost ordinary run.",
+    look="How far the row of boxes climbs from left to right against the height of one box: that is GPU against run. "
+    "Coloured boxes are GPUs that lie apart; the colour says why.",
+    misleads="The left-most and the right-most GPU of many are always far apart. The whisker range over all runs is "
+    "the fairer number.",
+)
+SCATTER = Understanding(
+    shows="Every GPU's median time over its median clock, temperature and power.",
+    look="Which of the three goes with time. At a power cap it is the clock; at a locked clock power varies instead "
+    "and time does not.",
+    misleads="What goes together need not cause each other: hot GPUs may stand in one corner of the room.",
+)
+PLACES = Understanding(
+    shows="Median time of each node's GPUs over the median of all, by cabinet and node.",
+    look="A dark column or row: a node or a cabinet that is slow as a whole, which no exchange of one GPU will mend.",
+    misleads="A node with one bad GPU looks half bad. Nodes of different cabinets share a column only by their number.",
+)
+STRAGGLER = Understanding(
+    shows="A job that waits for all its GPUs at every step runs at the pace of the slowest: expected time over that of "
+    "the median GPU, for k random GPUs of this fleet.",
+    look="Where the line leaves 1: from that size on it pays to choose GPUs.",
+    misleads="Large jobs are dominated by the few worst GPUs: taking those out changes the right end most.",
+)
+TREND = Understanding(
+    shows="By day, how long runs took relative to what each GPU usually needs.",
+    look="A step of the whole line (a driver, a cooling system) or a slope.",
+    misleads="Days with few runs jump; the number of runs is in the tooltip.",
+)
+
+
+def fleet_figures(material: FleetMaterial) -> dict[str, list[Figure | Absent]]:
+    """Figures by kind, each for every kind of work."""
+    draw = {
+        "boxes": boxes_figure,
+        "scatter": scatter_figure,
+        "places": places_figure,
+        "straggler": straggler_figure,
+        "trend": trend_figure,
+    }
+    several = len(material.works) > 1
+    return {
+        kind: [drawn(one, f"{kind}-{number}" if several else kind) for number, one in enumerate(material.works, 1)]
+        for kind, drawn in draw.items()
+    }
+
+
+def boxes_figure(one: FleetWork, name: str) -> Figure | Absent:
+    """A box for each GPU."""
+    causes = _causes(one)
+    every = len(one.boxes)
+    shown = [
+        (place, box)
+        for place, box in enumerate(one.boxes, 1)
+        if every <= MOST_BOXES or place % (every // MOST_BOXES + 1) == 0 or box.gpu in causes
+    ]
+    rows: list[Row] = [
+        {
+            "place": place,
+            "gpu": literal(box.gpu),
+            "class": causes.get(box.gpu, USUAL),
+            "low": box.low,
+            "q1": box.q1,
+            "median": box.median,
+            "q3": box.q3,
+            "high": box.high,
+            "runs": box.runs,
+            "outliers": box.outliers,
+        }
+        for place, box in shown
+    ]
+    x = {
+        "field": "place",
+        "type": "quantitative",
+        "title": "GPUs from fast to slow",
+        "scale": {"nice": False, "zero": False},
+    }
+    width = max(1, min(14, 560 // max(1, len(rows))))
+    tooltip = tips(
+        ("gpu", "GPU"), ("class", "class"), ("median", "#median, ms"), ("q1", "#from"), ("q3", "#to"), ("runs", "#runs")
+    )
+    y = {"type": "quantitative", "title": None, "scale": {"zero": False}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 1},
+            "encoding": {"x": x, "y": {"field": "low"} | y, "y2": {"field": "high"}, "color": _colour(one)},
+        },
+        {
+            "mark": {"type": "bar", "width": width, "opacity": 0.85},
+            "encoding": {
+                "x": x,
+                "y": {"field": "q1"} | y,
+                "y2": {"field": "q3"},
+                "color": _colour(one),
+                "tooltip": tooltip,
+            },
+        },
+        {
+            "mark": {
+                "type": "point",
+                "shape": "stroke",
+                "size": max(12, 5 * width),
+                "strokeWidth": 1.5,
+                "filled": False,
+            },
+            "encoding": {"x": x, "y": {"field": "median"} | y, "color": _colour(one), "tooltip": tooltip},
+        },
+    ]
+    return Figure(
+        name,
+        "Every GPU's time per request, ms",
+        literal(one.work.name),
+        whole({"layer": layers}, 300),
+        tuple(rows),
+        BOXES,
+    )
+
+
+def scatter_figure(one: FleetWork, name: str) -> Figure | Absent:
+    """Time over each sensor."""
+    title = "Time against clock, temperature and power"
+    causes = _causes(one)
+    step = -(-len(one.found.profiles) * len(SENSORS) // MOST_POINTS)
+    rows: list[Row] = [
+        {
+            "sensor": label,
+            "value": getattr(profile, sensor),
+            "time_ms": profile.time_ms,
+            "gpu": literal(profile.gpu),
+            "class": causes.get(profile.gpu, USUAL),
+        }
+        for sensor, label in SENSORS.items()
+        for number, profile in enumerate(one.found.profiles)
+        if getattr(profile, sensor) is not None and (number % step == 0 or profile.gpu in causes)
+    ]
+    if not rows:
+        return Absent(name, title, "no clock, temperature or power was recorded")
+    spec = {
+        "mark": {"type": "point", "filled": True, "opacity": 0.7, "size": 36},
+        "encoding": {
+            "x": {"field": "value", "type": "quantitative", "title": None, "scale": {"zero": False}},
+            "y": {"field": "time_ms", "type": "quantitative", "title": None, "scale": {"zero": False}},
+            "color": _colour(one),
+            "tooltip": tips(("gpu", "GPU"), ("class", "class"), ("value", "#value"), ("time_ms", "#ms")),
+        },
+    }
+    labels = list(dict.fromkeys(str(row["sensor"]) for row in rows))
+    drawn = faceted("sensor", labels, spec, 200, {"scale": {"x": "independent"}})
+    return Figure(name, title, literal(one.work.name), drawn, tuple(rows), SCATTER, margin=64)
+
+
+def places_figure(one: FleetWork, name: str) -> Figure | Absent:
+    """A square for each node."""
+    title = "By cabinet and node"
+    groups: dict[tuple[str, str], list[float]] = {}
+    for profile in one.found.profiles:
+        groups.setdefault((profile.cabinet or "unknown", profile.node or "unknown"), []).append(profile.relative_time)
+    if len(groups) < 2:
+        return Absent(name, title, "the GPUs' places are not known, or there is only one")
+    rows: list[Row] = [
+        {
+            "cabinet": literal(cabinet),
+            "node": literal(node),
+            "relative": sorted(times)[len(times) // 2],
+            "slowest": max(times),
+            "gpus": len(times),
+        }
+        for (cabinet, node), times in sorted(groups.items(), key=lambda place: (place[0][0], _natural(place[0][1])))
+    ]
+    nodes = sorted({str(row["node"]) for row in rows}, key=_natural)
+    largest = max(0.01, *(abs(float(row["relative"]) - 1) for row in rows))
+    spec = {
+        "mark": {"type": "rect", "cornerRadius": 2},
+        "encoding": {
+            "x": {"field": "node", "type": "nominal", "title": "node", "sort": nodes, "axis": {"labelAngle": 0}},
+            "y": {"field": "cabinet", "type": "nominal", "title": None},
+            "color": {
+                "field": "relative",
+                "type": "quantitative",
+                "title": "relative time",
+                "scale": {"scheme": "blueorange", "domain": [1 - largest, 1 + largest]},
+            },
+            "tooltip": tips(
+                ("cabinet", "cabinet"),
+                ("node", "node"),
+                ("relative", "#median"),
+                ("slowest", "#slowest"),
+                ("gpus", "#GPUs"),
+            ),
+        },
+    }
+    return Figure(name, title, literal(one.work.name), whole(spec, {"step": 26}), tuple(rows), PLACES, margin=90)
+
+
+def straggler_figure(one: FleetWork, name: str) -> Figure | Absent:
+    """A dot for each size of a job."""
+    title = "What slow GPUs cost a synchronous job"
+    rows: list[Row] = [
+        {"k": f"{k} GPUs", "est": cost.est, "lo": cost.lo, "hi": cost.hi}
+        for k, cost in one.found.straggler.items()
+        if cost.est is not None
+    ]
+    if not rows:
+        return Absent(name, title, "there are not enough GPUs")
+    y = {"field": "k", "type": "nominal", "title": None, "sort": None}
+    tooltip = tips(("k", "job on"), ("est", "#times the median"), ("lo", "#from"), ("hi", "#to"))
+    layers = interval_layers(y, "time over that of the median GPU", None, tooltip, zero=False)
+    return Figure(
+        name, title, literal(one.work.name), whole({"layer": layers}, {"step": 24}), tuple(rows), STRAGGLER, margin=80
+    )
+
+
+def trend_figure(one: FleetWork, name: str) -> Figure | Absent:
+    """A dot for each day."""
+    title = "Time by day, over each GPU's own median"
+    if len(one.found.drift.daily) < 2:
+        return Absent(name, title, "all runs are of one day, or have no time")
+    first = one.found.drift.daily[0][0]
+    rows: list[Row] = [
+        {"days": (at - first) / DAY_S, "day": day(at), "relative": ratio, "runs": runs}
+        for at, ratio, runs in one.found.drift.daily[-MOST_POINTS:]
+    ]
+    spec = {
+        "mark": {"type": "line", "point": {"filled": True, "size": 40}, "color": ACCENT},
+        "encoding": {
+            "x": {"field": "days", "type": "quantitative", "title": f"days since {day(first)}"},
+            "y": {
+                "field": "relative",
+                "type": "quantitative",
+                "title": None,
+                "scale": {"zero": False},
+            },
+            "tooltip": tips(("day", "day"), ("relative", "#relative time"), ("runs", "#runs")),
+        },
+    }
+    return Figure(name, title, literal(one.work.name), whole(spec, 200), tuple(rows), TREND)
+
+
+def _causes(one: FleetWork) -> dict[str, str]:
+    return {slow.gpu: slow.cause for slow in one.found.slow}
+
+
+def _colour(one: FleetWork) -> Spec:
+    colours = dict(zip(CLASSES, [QUIET, PALETTE[0], PALETTE[5], PALETTE[4], PALETTE[3], PALETTE[2]], strict=True))
+    there = [name for name in CLASSES if name == USUAL or name in _causes(one).values()]
+    return {
+        "field": "class",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": there, "range": [colours[name] for name in there]},
+    }
+
+
+def _natural(name: str) -> tuple[int, int, str]:
+    return (0, int(name), "") if name.isdecimal() and len(name) < 12 else (1, 0, name)

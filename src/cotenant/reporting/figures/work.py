@@ -1,0 +1,190 @@
+"""What sharing gets done: throughput of every tenant, STP and fairness of every mix, with intervals."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
+from cotenant.reporting.figures.material import Material
+from cotenant.reporting.figures.names import Condition, Names
+from cotenant.reporting.figures.style import (
+    QUIET,
+    colour,
+    faceted,
+    interval_layers,
+    interval_rows_height,
+    tips,
+    whole,
+)
+from cotenant.reporting.terminal.literal import literal
+
+THROUGHPUT = Understanding(
+    shows="Requests per second of every tenant, alone and in every mix, with 95 % intervals over blocks.",
+    look="How far a tenant's dots fall to the left of the one alone. Dots whose intervals overlap can't be told apart.",
+    misleads="Under an open load the rate is given: throughput then only says whether the tenant kept up. Requests of "
+    "different tenants are different work, so never add them up: that is what STP is for.",
+)
+STP = Understanding(
+    shows="System throughput (STP): the progress of all tenants of a mix, each measured by its own speed alone, added "
+    "up. 1 is what taking turns would give; with two tenants 2 would be perfect sharing.",
+    look="Is the whole interval to the right of the line at 1? Then sharing gets more done than taking turns. To the "
+    "left of it, sharing costs. Across it: these blocks can't tell.",
+    misleads="STP is blind to who pays. A high value may come from one tenant at full speed beside one that starves: "
+    "read it together with fairness and the slowdowns.",
+)
+FAIRNESS = Understanding(
+    shows="How evenly a mix spreads the cost. Fairness is the least progress over the greatest; Jain's index is 1 if "
+    "all progress alike and 1 over the number of tenants if one has it all.",
+    look="The left-most dots: these mixes favour somebody. The heat map says whom.",
+    misleads="Even is not good: two tenants at a tenth of their speed are perfectly fair. Noise can only lower "
+    "fairness, so a value of 0.97 from a few blocks is no evidence of unfairness.",
+)
+
+
+def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
+    """A panel for each tenant, a dot for each mix and sharing."""
+    title = "Throughput"
+    rows: list[Row] = [
+        _placed(material.names, tenant.cell, conditions)
+        | {"tenant": literal(tenant.tenant), "of": literal(tenant.of)}
+        | _numbers(tenant.throughput_rps)
+        for tenant in material.summary.tenants
+        if Condition.of(tenant.cell) in conditions and tenant.throughput_rps.est is not None
+    ]
+    if not rows:
+        return Absent("throughput", title, "no tenant has a usable trial")
+    y = {"field": "place", "type": "nominal", "title": None, "sort": None}
+    runs = _runs(rows)
+    colouring = colour("run", runs, "run") if material.names.several_runs else None
+    if colouring:
+        y_offset = {"yOffset": {"field": "run", "sort": runs}}
+    layers = interval_layers(
+        y, "requests per second", colouring, tips(("tenant", "tenant"), ("place", "mix"), *_NUMBERS), zero=True
+    )
+    if colouring:
+        for layer in layers:
+            layer["encoding"] |= y_offset
+    tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
+    return Figure(
+        name="throughput",
+        title=title,
+        condition=_only(material.names, conditions),
+        spec=faceted(
+            "of",
+            tenants,
+            {"layer": layers},
+            interval_rows_height(len(rows)),
+            {"scale": {"x": "independent", "y": "independent"}},
+        ),
+        rows=tuple(rows),
+        understanding=THROUGHPUT,
+        margin=220 if len(conditions) == 1 else 290,
+    )
+
+
+def stp_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
+    """A dot for each mix and sharing, and the line of taking turns."""
+    title = "STP: work done against taking turns"
+    rows = _mix_rows(material, conditions, ("stp",))
+    if not rows:
+        return Absent("stp", title, "no mix has a usable shared trial and usable solo trials in one block")
+    layers: list[Spec] = [_reference(1.0, "taking turns"), *_mix_layers(material.names, rows, "STP")]
+    return Figure(
+        name="stp",
+        title=title,
+        condition=_only(material.names, conditions),
+        spec=whole({"layer": layers}, {"step": 22}),
+        rows=tuple(rows),
+        understanding=STP,
+        margin=220,
+    )
+
+
+def fairness_figure(material: Material, conditions: Sequence[Condition]) -> Figure | Absent:
+    """Fairness and Jain's index of every mix."""
+    title = "Fairness"
+    rows = _mix_rows(material, conditions, ("fairness", "jain"))
+    if not rows:
+        return Absent("fairness", title, "no mix has a usable shared trial and usable solo trials in one block")
+    return Figure(
+        name="fairness",
+        title=title,
+        condition=_only(material.names, conditions),
+        spec=faceted(
+            "metric",
+            list(dict.fromkeys(str(row["metric"]) for row in rows)),
+            {"layer": _mix_layers(material.names, rows, "1 is even")},
+            {"step": 22},
+            {"axis": {"x": "independent"}},
+        ),
+        rows=tuple(rows),
+        understanding=FAIRNESS,
+        margin=220,
+    )
+
+
+_NUMBERS = (("est", "#estimate"), ("lo", "#from"), ("hi", "#to"), ("n", "#blocks"))
+_METRICS = {"stp": "STP", "fairness": "fairness: least over greatest progress", "jain": "Jain's index"}
+
+
+def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tuple[str, ...]) -> list[Row]:
+    return [
+        _placed(material.names, mix.cell, conditions) | {"metric": _METRICS[metric]} | _numbers(mix.metrics[metric])
+        for metric in metrics
+        for mix in material.summary.mixes
+        if not mix.cell.solo and Condition.of(mix.cell) in conditions and mix.metrics[metric].est is not None
+    ]
+
+
+def _mix_layers(names: Names, rows: list[Row], x_title: str) -> list[Spec]:
+    """Ways to share below each other within a mix; several runs below each other within a mix and sharing."""
+    group, series = ("place", "run") if names.several_runs else ("mix", "sharing")
+    order = sorted({str(row[series]) for row in rows})
+    y = {"field": group, "type": "nominal", "title": None}
+    layers = interval_layers(
+        y, x_title, colour(series, order, series), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=False
+    )
+    for layer in layers:
+        layer["encoding"] |= {"yOffset": {"field": series, "sort": order}}
+    return layers
+
+
+def _reference(at: float, label: str) -> Spec:
+    return {
+        "data": {"values": [{"at": at, "label": label}]},
+        "layer": [
+            {"mark": {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}, "encoding": {"x": _at()}},
+            {
+                "mark": {"type": "text", "align": "left", "dx": -4, "dy": -3, "baseline": "bottom", "y": 0},
+                "encoding": {"x": _at(), "text": {"field": "label"}},
+            },
+        ],
+    }
+
+
+def _at() -> dict[str, Any]:
+    return {"field": "at", "type": "quantitative"}
+
+
+def _only(names: Names, conditions: Sequence[Condition]) -> str:
+    return names.condition(conditions[0]) if len(conditions) == 1 else ""
+
+
+def _placed(names: Names, cell: Cell, conditions: Sequence[Condition]) -> dict[str, Any]:
+    """Where a number was measured; the condition is named in the line if the figure holds several."""
+    under = f", {names.condition(Condition.of(cell))}" if len(conditions) > 1 else ""
+    return {
+        "place": names.place(cell) + under,
+        "mix": literal(cell.mix) + under,
+        "sharing": literal(cell.sharing),
+        "run": names.run(cell.run),
+    }
+
+
+def _numbers(number: Number) -> dict[str, Any]:
+    return {"est": number.est, "lo": number.lo, "hi": number.hi, "n": number.n}
+
+
+def _runs(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(str(row["run"]) for row in rows))

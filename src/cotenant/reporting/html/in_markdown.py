@@ -1,0 +1,106 @@
+"""The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
+
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import TenantSummary
+from cotenant.reporting.figures.material import Material
+from cotenant.reporting.html.answers import mix_answers, tenant_lines
+from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
+from cotenant.reporting.terminal.markdown import bullets, escaped, table
+from cotenant.reporting.terminal.trust import errors_by_class
+
+
+def markdown_report(material: Material) -> str:
+    """The whole text. Names are escaped: they can be neither markup nor HTML."""
+    runs = [
+        f"- {f'**{run.letter}** ' if len(material.runs) > 1 else ''}"
+        + escaped(
+            f"{run.manifest.get('study_name') or 'a run'} on {run.manifest.get('device') or '?'}, run {run.identity}"
+        )
+        for run in material.runs
+    ]
+    parts = [
+        "# cotenant report",
+        "\n".join(runs),
+        "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
+        _errors(material),
+        "## The answer",
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.advice) or _nothing(material),
+        _mixes(material),
+        "## Tenants",
+        _tenants(material),
+        "## What the device did" if material.device_use else "",
+        _device(material),
+        "## In sentences",
+        bullets(material.sentences),
+        _not_valid(material),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def _errors(material: Material) -> str:
+    """How far simulated figures were from measured ones, by class; once, where runs say the same."""
+    found = dict.fromkeys(
+        f"- {kind}: {escaped(sentence)}"
+        for run in material.runs
+        for kind, sentence in errors_by_class(run.manifest).items()
+    )
+    return "\n".join(("How far such figures were from real GPUs:", "", *found)) if found else ""
+
+
+def _mixes(material: Material) -> str:
+    head = ("mix", "sharing", "against taking turns", "STP", "slowdown of each", "fairness", "trials")
+    rows = [
+        (
+            f"{line.run} {line.mix} {line.condition}".strip(),
+            line.sharing,
+            line.words,
+            line.stp,
+            line.costs,
+            line.fairness,
+            line.verdict,
+        )
+        for line in mix_answers(material)
+    ]
+    return table(head, rows)
+
+
+def _tenants(material: Material) -> str:
+    cells: dict[Cell, list[TenantSummary]] = {}
+    for tenant in material.summary.tenants:
+        cells.setdefault(tenant.cell, []).append(tenant)
+    rows = [
+        (material.names.cell(cell), line.tenant, line.throughput, line.p50, line.p99, line.slowdown, line.objective)
+        for cell, tenants in cells.items()
+        for line in tenant_lines(tenants)
+    ]
+    return table(("where", "tenant", "requests/s", "p50 ms", "p99 ms", "slowdown", "objective"), rows)
+
+
+def _device(material: Material) -> str:
+    if not material.device_use:
+        return ""
+    columns = shown_columns(material.device_use)
+    rows = [(material.names.cell(use.cell), *cells(use, columns)) for use in material.device_use]
+    head = ("where", *(label for label, _, _ in columns))
+    return f"{table(head, rows)}\n\n{escaped(sources_sentence(material.device_use))}"
+
+
+def _nothing(material: Material) -> str:
+    if not material.trials:
+        return "The run holds no trial yet, so there is nothing to judge."
+    if all(trial.verdict == "invalid" for trial in material.trials):
+        return "No trial is valid, so no number here can be believed. The reasons are below."
+    return "No mix was measured: tenants ran alone."
+
+
+def _not_valid(material: Material) -> str:
+    bad = [trial for trial in material.trials if trial.verdict != "valid"]
+    if not bad:
+        return ""
+    reasons: dict[str, int] = {}
+    for trial in bad:
+        for reason in trial.reasons or trial.failed_checks:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    commonest = sorted(reasons, key=lambda reason: -reasons[reason])[:20]
+    lines = "\n".join(f"- {escaped(reason)} ({reasons[reason]}x)" for reason in commonest)
+    return f"## Trials that are not valid: {len(bad)} of {len(material.trials)}\n\n{lines}"

@@ -1,0 +1,270 @@
+"""The whole report as one HTML text."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cotenant import __version__
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
+from cotenant.measure.checks import CHECKS
+from cotenant.reporting.figures.every import Drawn
+from cotenant.reporting.figures.figure import Figure, Row
+from cotenant.reporting.figures.latency import (
+    TIMELINE,
+    UNDERSTANDING,
+    mix_curve_rows,
+    mix_curves_spec,
+    timeline_rows,
+    timeline_spec,
+)
+from cotenant.reporting.figures.material import Material, RunFacts
+from cotenant.reporting.figures.names import Condition
+from cotenant.reporting.figures.slowdown import UNDERSTANDING as UNDERSTANDING_SLOWDOWN
+from cotenant.reporting.html.answers import keys, mix_answers, tenant_lines
+from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
+from cotenant.reporting.html.embedding import columnar, embedded_json
+from cotenant.reporting.html.heat_map import heat_maps
+from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
+from cotenant.reporting.terminal.trust import errors_by_class
+
+MOST_TRIALS_LISTED = 200
+MOST_MIX_POINTS = 8_000
+"""Of all mixes together, so that the page stays small however many there are."""
+
+SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "latency": ("Latency", ("latency",)),
+    "work": ("Throughput and STP", ("stp", "throughput")),
+    "fairness": ("Fairness", ("fairness",)),
+    "load": ("Load and latency", ("load",)),
+    "stages": ("Stages", ("stages",)),
+    "roofline": ("Roofline", ("roofline",)),
+    "sensors": ("Sensors", ("sensors",)),
+}
+"""Sections made of figures alone, in reading order."""
+
+
+def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> str:
+    """One HTML text that needs no network and no other file.
+
+    Args:
+        material: What to report.
+        drawn: The figures of it.
+        links: HTML to stand on top, where the report has neighbours.
+    """
+    texts = scripts()
+    shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
+    template = environment().get_template("report.html.j2")
+    return template.render(
+        title=_title(material),
+        links=markup(links),
+        version=__version__,
+        policy=policy(texts),
+        style=markup(resource("templates", "report.css")),
+        scripts=[markup(text) for text in texts],
+        data=markup(embedded_json(_data(material, [one for one in shown if isinstance(one, Figure)], drawn))),
+        material=material,
+        answers=mix_answers(material),
+        verdicts=_verdicts(material),
+        caution=_caution(material),
+        heat_maps=heat_maps(material),
+        absent_slowdown=next((one for one in drawn["slowdown"] if not isinstance(one, Figure)), None),
+        understanding_slowdown=UNDERSTANDING_SLOWDOWN,
+        understanding_curves=UNDERSTANDING,
+        understanding_timeline=TIMELINE,
+        mixes=_mixes(material),
+        sections=[
+            *(
+                (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
+                for anchor, (title, kinds) in SECTIONS.items()
+            ),
+            *_members(material, drawn),
+        ],
+        figure_type=Figure,
+        device_columns=[label for label, _, _ in shown_columns(material.device_use)],
+        device_rows=_device_rows(material),
+        device_sources=sources_sentence(material.device_use),
+        checks=_checks(material),
+        bad_trials=_bad_trials(material),
+        most_trials=MOST_TRIALS_LISTED,
+        runs=[_run(run) for run in material.runs],
+    )
+
+
+def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, str, Drawn, Sequence[str]]]:
+    """How the members of a group differ, where a run has several."""
+    if material.fleet is None:
+        return []
+    sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
+    sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
+    return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
+
+
+def _title(material: Material) -> str:
+    studies = list(dict.fromkeys(str(run.manifest.get("study_name") or "a run") for run in material.runs))
+    return ", ".join(studies) + (f": {len(material.runs)} runs" if len(material.runs) > 1 else "")
+
+
+def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn]) -> dict[str, Any]:
+    """What the page's script needs."""
+    key_of = keys(material)
+    cells = [cell for cell in key_of if not cell.solo]
+    each = MOST_MIX_POINTS // max(1, len(cells))
+    solos: dict[tuple[str, Condition], list[Any]] = {}
+    for curve in material.curves:
+        if curve.cell.solo:
+            solos.setdefault((curve.cell.run, Condition.of(curve.cell)), []).append(curve)
+    return {
+        "figures": {
+            figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in shown
+        }
+        # The heat map is a table of the page: its rows are only there to be downloaded.
+        | {"slowdown": columnar(_slowdowns(drawn["slowdown"]))},
+        "mixes": {
+            key_of[cell]: {
+                "curves": columnar(
+                    mix_curve_rows(material, cell, solos.get((cell.run, Condition.of(cell)), []), min(600, each))
+                ),
+                "timeline": columnar(timeline_rows(material, cell)),
+            }
+            for cell in cells
+        },
+        "mix_specs": {
+            "curves": {"spec": mix_curves_spec(), "margin": 56},
+            "timeline": {"spec": timeline_spec(), "margin": 56},
+        },
+    }
+
+
+def _slowdowns(drawn: Drawn) -> list[Row]:
+    return [
+        {"condition": one.condition} | {name: value for name, value in row.items() if name not in {"line", "log2"}}
+        for one in drawn
+        if isinstance(one, Figure)
+        for row in one.rows
+    ]
+
+
+def _mixes(material: Material) -> list[dict[str, Any]]:
+    """The tables of every mix, hidden until it is chosen."""
+    trials: dict[Cell, list[Any]] = {}
+    for trial in material.trials:
+        trials.setdefault(trial.cell, []).append(trial)
+    key_of = keys(material)
+    return [
+        {
+            "key": key_of[mix.cell],
+            "name": material.names.cell(mix.cell),
+            "tenants": tenant_lines([one for one in material.summary.tenants if one.cell == mix.cell]),
+            "verdict": mix.verdict,
+            "trials": sum(mix.trials_by_verdict.values()),
+            "bad": [trial for trial in trials.get(mix.cell, []) if trial.verdict != "valid"][:6],
+            "blocks": mix.blocks,
+        }
+        for mix in material.summary.mixes
+        if not mix.cell.solo
+    ]
+
+
+def _device_rows(material: Material) -> list[tuple[str, list[str]]]:
+    """What each mix did to the device: its name, and the values of the columns."""
+    columns = shown_columns(material.device_use)
+    several = len({use.device for use in material.device_use}) > 1
+    return [
+        (material.names.cell(use.cell) + (f", {use.device}" if several else ""), cells(use, columns))
+        for use in material.device_use
+    ]
+
+
+def _verdicts(material: Material) -> dict[str, int]:
+    count = Counter(trial.verdict for trial in material.trials)
+    return {verdict: count[verdict] for verdict in ("valid", "unstable", "invalid") if count[verdict]}
+
+
+def _caution(material: Material) -> str:
+    """What has to be said before any advice if fewer than half of the trials are valid, yet some can be used."""
+    count = Counter(trial.verdict for trial in material.trials)
+    if not count["unstable"] or 2 * count["valid"] >= count.total():
+        return ""
+    failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
+    few = f"Only {count['valid']}" if count["valid"] else "None"
+    commonest = "".join(f", most often because {name} failed ({times} trials)" for name, times in failed.most_common(1))
+    return (
+        f"{few} of {count.total()} trials {'is' if count['valid'] <= 1 else 'are'} valid{commonest}. "
+        "Take what follows as good enough to decide about a factor of two, not about a few percent."
+    )
+
+
+def _checks(material: Material) -> list[dict[str, Any]]:
+    failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
+    known = [
+        {
+            "name": check.name,
+            "meaning": check.meaning,
+            "hint": check.hint,
+            "when_failed": check.when_failed,
+            "failed": failed.pop(check.name, 0),
+        }
+        for check in CHECKS.values()
+    ]
+    unknown = [
+        {"name": name, "meaning": "not known to this version", "hint": "", "when_failed": "invalid", "failed": count}
+        for name, count in failed.items()
+    ]
+    return sorted([*known, *unknown], key=lambda check: -int(str(check["failed"])))
+
+
+def _bad_trials(material: Material) -> list[dict[str, Any]]:
+    return [
+        {
+            "run": material.names.run(trial.cell.run),
+            "trial": trial.trial,
+            "block": trial.block + 1,
+            "place": material.names.cell(trial.cell),
+            "verdict": trial.verdict,
+            "checks": ", ".join(trial.failed_checks),
+            "reasons": trial.reasons,
+        }
+        for trial in material.trials
+        if trial.verdict != "valid"
+    ]
+
+
+def _run(run: RunFacts) -> dict[str, Any]:
+    """What a person wants to know of a run, and the manifest whole."""
+    manifest = run.manifest
+    study = manifest.get("study", "")
+    described = manifest.get("device_description")
+    return {
+        "letter": run.letter,
+        "identity": run.identity,
+        "path": str(run.path),
+        "study_name": str(manifest.get("study_name") or "–"),  # noqa: RUF001 - a dash where there is nothing
+        "study": study if isinstance(study, str) else json.dumps(study, indent=1, ensure_ascii=False),
+        "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
+        "simulated": bool(manifest.get("simulated")),
+        "errors": errors_by_class(manifest),
+        "profile_pass": "profile_pass" in manifest,
+        "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
+        "left_out": [str(one) for one in manifest.get("left_out") or ()],
+        "facts": _flat(described if isinstance(described, Mapping) else {}),
+        "sessions": [_flat(one) for one in manifest.get("sessions") or () if isinstance(one, Mapping)],
+        "sensors": [one for one in manifest.get("sensors") or () if isinstance(one, Mapping)],
+        "instrument": _flat(found) if isinstance(found := manifest.get("instrument"), Mapping) else {},
+        "seed": manifest.get("seed"),
+    }
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested facts as one list: `git commit`, `git dirty`."""
+    lines: dict[str, str] = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, Mapping):
+            lines |= _flat(value, f"{name} ")
+        elif isinstance(value, (list, tuple)):
+            lines[name] = " ".join(map(str, value))
+        elif value is not None and value != "":
+            lines[name] = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+    return lines

@@ -1,0 +1,121 @@
+"""What a search came to, as one HTML file that needs no network."""
+
+from typing import Any
+
+from cotenant import __version__
+from cotenant.ranking.outcome import Outcome
+from cotenant.reporting.figures.figure import Figure, Understanding
+from cotenant.reporting.figures.style import interval_layers, interval_rows_height, tips, whole
+from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
+from cotenant.reporting.html.embedding import columnar, embedded_json
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.search import headline, rank_text, score_text, seen_text, sentences, span
+from cotenant.text import duration, figure, percent, size
+
+RANKING = Understanding(
+    shows="The score of each model with a 95 % interval; baselines below. Scorers that test items hold each item back "
+    "once; for the others the interval comes from random halves of the items.",
+    look="Whether the best stands clear of the raw input and of random weights: if not, no model has learned anything "
+    "that these items ask for. Models of one rank can't be told apart; take the quickest of them.",
+    misleads="Models that were dropped early were judged by fewer items, so their intervals are wider and their "
+    "scores, learnt from less, often lower than they would be on all.",
+)
+STAGES = Understanding(
+    shows="Seconds in each stage over the whole search.",
+    look="The longest bar: load_data says that reading and decoding is the bottleneck, load_model that weights are "
+    "read again and again for want of memory, score that another scorer would be quicker.",
+    misleads="Stages that were shared are counted once, so they say little about what a single model costs.",
+)
+
+
+def page(outcome: Outcome) -> str:
+    """The whole page."""
+    texts = scripts()
+    figures = [_scores(outcome), _time(outcome)]
+    data = {
+        "figures": {one.name: {"spec": one.spec, "margin": one.margin} | columnar(one.rows) for one in figures},
+        "mixes": {},
+        "mix_specs": {},
+    }
+    template = environment().get_template("search.html.j2")
+    return template.render(
+        title=f"Models for {outcome.data}",
+        version=__version__,
+        policy=policy(texts),
+        style=markup(resource("templates", "report.css")),
+        scripts=[markup(text) for text in texts],
+        data=markup(embedded_json(data)),
+        outcome=outcome,
+        headline=headline(outcome),
+        sentences=sentences(outcome),
+        ranking=[
+            (rank_text(line), line.name, score_text(line.estimate), seen_text(line), figure(line.ms_per_item))
+            for line in outcome.ranking
+        ],
+        baselines=[(one.name, score_text(one.estimate), f"{one.estimate.n:,}") for one in outcome.baselines],
+        timed=[(one.name, figure(one.ms_per_item)) for one in outcome.timed],
+        shared=[(len(one.candidates), span(one.pieces), ", ".join(one.candidates)) for one in outcome.shared],
+        rounds=[
+            (number, f"{one['items']:,}", len(one["scores"]), len(one["kept"]), one["kept"][0])
+            for number, one in enumerate(outcome.rounds, 1)
+        ],
+        facts={
+            "folder": str(outcome.folder),
+            "scorer": f"{outcome.scorer}: {outcome.about_scorer}" if outcome.about_scorer else outcome.scorer,
+            "items": f"{outcome.items:,} of {outcome.items_there:,}",
+            "left out as bad": f"{outcome.skipped:,}",
+            "time": f"{duration(outcome.actual_s)}, {duration(outcome.predicted_s)} predicted, after "
+            f"{duration(outcome.prepared_s)} of preparation",
+            "memory": f"grew by {size(outcome.peak_bytes)} at most, {size(outcome.memory_bytes)} allowed",
+            "parts": f"{outcome.parts:,} passes over parts of the data",
+            "steps per item": f"{outcome.steps_shared:,} instead of {outcome.steps_alone:,}",
+        },
+        figures={one.name: one for one in figures},
+        stages=[(stage, figure(seconds), percent(seconds / _sum(outcome))) for stage, seconds in _stages(outcome)],
+    )
+
+
+def _scores(outcome: Outcome) -> Figure:
+    lines = [(line.name, line.estimate, "model") for line in outcome.ranking[: outcome.top]]
+    lines += [(line.name, line.estimate, "baseline") for line in outcome.baselines]
+    rows: list[dict[str, Any]] = [
+        {"model": literal(name), "what": what, "est": one.est, "lo": one.lo, "hi": one.hi, "items": one.n}
+        for name, one, what in lines
+    ]
+    layers = interval_layers(
+        {"field": "model", "type": "nominal", "title": None, "sort": None},
+        f"score ({outcome.scorer})",
+        {"field": "what", "type": "nominal", "title": None, "sort": None},
+        tips(("model", "model"), ("est", "#score"), ("lo", "#from"), ("hi", "#to"), ("items", "#items")),
+        zero=False,
+    )
+    return Figure(
+        name="scores",
+        title="Scores",
+        condition="",
+        spec=whole({"layer": layers}, interval_rows_height(len(rows))),
+        rows=tuple(rows),
+        understanding=RANKING,
+        margin=200,
+    )
+
+
+def _time(outcome: Outcome) -> Figure:
+    rows = tuple({"stage": stage, "seconds": seconds} for stage, seconds in _stages(outcome))
+    spec = {
+        "mark": {"type": "bar", "cornerRadiusEnd": 2},
+        "encoding": {
+            "y": {"field": "stage", "type": "nominal", "title": None, "sort": None},
+            "x": {"field": "seconds", "type": "quantitative", "title": "seconds"},
+            "tooltip": tips(("stage", "stage"), ("seconds", "#seconds")),
+        },
+    }
+    return Figure("time", "Where the time went", "", whole(spec, {"step": 26}), rows, STAGES, margin=140)
+
+
+def _stages(outcome: Outcome) -> list[tuple[str, float]]:
+    return sorted(outcome.stages_s.items(), key=lambda item: -item[1])
+
+
+def _sum(outcome: Outcome) -> float:
+    return sum(outcome.stages_s.values()) or 1.0

@@ -1,0 +1,72 @@
+"""A database of many GPUs as one HTML text."""
+
+from cotenant import __version__
+from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence, undecided_sentences
+from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
+from cotenant.reporting.figures.figure import Absent, Figure
+from cotenant.reporting.figures.variability import fleet_figures
+from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
+from cotenant.reporting.html.embedding import columnar, embedded_json
+from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
+from cotenant.reporting.terminal.variability import gpu_rows, level_columns, level_rows
+
+MOST_GPUS_LISTED = 200
+SECTIONS = {
+    "boxes": "Every device",
+    "scatter": "What goes with it",
+    "places": "Where",
+    "straggler": "What it costs",
+    "trend": "Over time",
+}
+
+
+def page(material: FleetMaterial) -> str:
+    """One HTML text that needs no network and no other file."""
+    drawn = fleet_figures(material)
+    sections: list[tuple[str, str, list[Figure | Absent]]] = [
+        (kind, heading, _told(drawn[kind])) for kind, heading in SECTIONS.items() if drawn[kind]
+    ]
+    if curves := clock_figures(material.curves):
+        sections.append(("clock", "Clocks", [*curves]))
+    if timelines := timeline_figures(material.timelines):
+        sections.append(("timelines", "Sensors", [*timelines]))
+    figures = [one for _, _, many in sections for one in many if isinstance(one, Figure)]
+    several = len(material.works) > 1
+    told = [
+        f"{one.work.name}: {sentence}" if several else sentence
+        for one in material.works
+        for sentence in anomalies(one.found)
+    ]
+    texts = scripts()
+    data = {"figures": {one.name: {"spec": one.spec, "margin": one.margin} | columnar(one.rows) for one in figures}}
+    return (
+        environment()
+        .get_template("variability.html.j2")
+        .render(
+            version=__version__,
+            policy=policy(texts),
+            style=markup(resource("templates", "report.css")),
+            scripts=[markup(text) for text in texts],
+            data=markup(embedded_json(data)),
+            material=material,
+            headlines=[(one.work.name, headline(one.found)) for one in material.works],
+            anomalies=told + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
+            undecided=undecided_sentences([one.found for one in material.works]),
+            sections=sections,
+            tables=[
+                (one.work.name, _levels(one), gpu_rows(one.found)[:MOST_GPUS_LISTED], one.found.noun)
+                for one in material.works
+            ],
+        )
+    )
+
+
+def _levels(one: FleetWork) -> list[tuple[str | int, ...]]:
+    """Headings, then rows; nothing where no level varies."""
+    rows = level_rows(one.found)
+    return [level_columns(one.found), *rows] if rows else []
+
+
+def _told(drawn: list[Figure | Absent]) -> list[Figure | Absent]:
+    """What could be drawn, or else one reason for nothing."""
+    return [one for one in drawn if isinstance(one, Figure)] or drawn[:1]

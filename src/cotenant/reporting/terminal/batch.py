@@ -1,0 +1,86 @@
+"""Largest batches and what the size does, for a terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.measure.batching.answer import MARGIN, BatchAnswer
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.literal import literal
+from cotenant.text import figure, size
+
+
+def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
+    """The largest batches, then for each workload with measured sizes a table of them and the advice."""
+    head = f"largest batch on {answers[0].device}"
+    formats = list(dict.fromkeys(answer.dtype for answer in answers))
+    if len(formats) == 1:
+        head += f" in {formats[0]}"
+    if answers[0].simulated:
+        head += " (simulated: predicted from dry runs, not tried on hardware)"
+    parts: list[RenderableType] = [Text(literal(head), "bold"), _largest(answers, several_formats=len(formats) > 1)]
+    for answer in answers:
+        if answer.impacts:
+            parts += _impact(answer)
+    return tuple(parts)
+
+
+def _largest(answers: Sequence[BatchAnswer], *, several_formats: bool) -> Fitting:
+    """What it takes to hold a batch is left out first where the page is narrow, then how an item counts."""
+    rows = [
+        {
+            "workload": f"{answer.workload} {answer.dtype}" if several_formats else answer.workload,
+            "weights": size(answer.predicted.growth.weight_bytes),
+            "per item": size(answer.predicted.growth.per_item_in(answer.predicted.room)),
+            "predicted": f"{answer.predicted.batch:,}",
+            "verified": "not tried" if answer.verified is None else f"{answer.verified.largest:,}",
+            "power of 2": f"{1 << (answer.largest.bit_length() - 1):,}" if answer.largest else "0",
+            "safe": f"{answer.safe:,}",
+            "ends by": answer.predicted.limit
+            if answer.verified is None
+            else (answer.verified.reason or "").split(":")[0],
+        }
+        for answer in answers
+    ]
+    every = tuple(rows[0])
+    return Fitting(
+        tuple(_plain(columns, [[row[name] for name in columns] for row in rows])
+              for columns in (every, _without(every, "weights"), _without(every, "weights", "per item")))
+    )  # fmt: skip
+
+
+def _without(columns: tuple[str, ...], *names: str) -> tuple[str, ...]:
+    return tuple(name for name in columns if name not in names)
+
+
+def _plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Grouped:
+    return Grouped(columns, [Section(Text(), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))])
+
+
+def _impact(answer: BatchAnswer) -> list[RenderableType]:
+    stages = list(dict.fromkeys(stage for one in answer.impacts for stage in one.stages_ms))
+    estimated = ", simulated" if answer.simulated else ""
+    columns = ("batch", "items/s", "95 % interval", "request", *stages)
+    rows = [
+        (
+            f"{one.batch:,}",
+            figure(one.items_per_s.est),
+            "" if one.items_per_s.lo is None or one.items_per_s.hi is None
+            else f"[{figure(one.items_per_s.lo)}, {figure(one.items_per_s.hi)}]",
+            figure(one.latency_ms),
+            *(figure(one.stages_ms.get(stage, 0.0)) for stage in stages),
+        )
+        for one in answer.impacts
+    ]  # fmt: skip
+    title = f"what the size does to {answer.workload}{estimated}; request and its stages in ms"
+    parts: list[RenderableType] = [Text(literal(title), "bold"), _plain(columns, rows)]
+    if answer.advice is not None:
+        chosen = "no batch" if answer.advice.batch is None else f"a batch of {answer.advice.batch:,}"
+        parts.append(Text(literal(f"take {chosen}: {answer.advice.reason}")))
+    return parts
+
+
+def batch_note() -> Text:
+    """What the columns mean, in one line."""
+    return Text(f"safe: {MARGIN:.0%} below the largest, since fragmentation and longer inputs come later", "dim")

@@ -1,0 +1,50 @@
+"""The doctor's findings as a table, and the last word: ready or not."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.devices.protocol import Finding
+from cotenant.reporting.terminal.literal import literal
+
+SYMBOLS = {
+    "ok": Text("✓ ok", "green"),
+    "note": Text("· note", "cyan"),
+    "warning": Text("! warning", "yellow"),
+    "problem": Text("✗ problem", "bold red"),
+}
+
+
+def checkup(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
+    """A line per finding, its fix below it, and a closing line."""
+    return _lines(findings), closing(findings)
+
+
+def done(findings: Sequence[Finding]) -> tuple[RenderableType, ...]:
+    """What the doctor did, a line each."""
+    return (_lines(findings),) if findings else (Text("nothing to do"),)
+
+
+def _lines(findings: Sequence[Finding]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for finding in findings:
+        text = Text(literal(finding.text))
+        if finding.fix:
+            text.append(f"\nfix: {literal(finding.fix, keep=chr(10))}", "cyan")
+        table.add_row(SYMBOLS[finding.state], Text(literal(finding.subject)), text)
+    return table
+
+
+def closing(findings: Sequence[Finding]) -> Text:
+    """`ready`, or `not ready` and how many problems stand in the way."""
+    count = Counter(finding.state for finding in findings)
+    warnings = f" ({count['warning']} warning{'s' * (count['warning'] > 1)})" if count["warning"] else ""
+    if not count["problem"]:
+        return Text(f"ready{warnings}", "bold green")
+    return Text(f"not ready: {count['problem']} problem{'s' * (count['problem'] > 1)}{warnings}", "bold red")

@@ -1,0 +1,134 @@
+"""A comparison of runs for a terminal and for a pull request."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.analyse.comparison.history import History
+from cotenant.analyse.comparison.history_sentences import history_sentences
+from cotenant.analyse.comparison.pair import Comparison, RowChange
+from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
+from cotenant.analyse.estimates.missing import Number
+from cotenant.reporting.terminal import markdown
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.text import NOTHING, figure
+
+STYLES = {"slower": "bold red", "faster": "green", "same": "dim", "ambiguous": "yellow"}
+COLUMNS = ("tenant", "before ms", "now ms", "ratio", "verdict")
+ALONE = "alone on the whole device"
+
+
+def comparison_parts(found: Comparison, *, explain: bool = False) -> tuple[RenderableType, ...]:
+    """The table, with ``explain`` the reason of every row, and the sentences."""
+    parts: list[RenderableType] = [_table(found)]
+    if explain:
+        parts.append(sentence_list([f"{row_name(row.row)}: {row_reason(row, found)}." for row in found.rows]))
+    return (*parts, sentence_list(comparison_sentences(found)))
+
+
+def comparison_markdown(found: Comparison, *, explain: bool = False) -> str:
+    """What changed first, the same ones folded away."""
+    sentences = comparison_sentences(found)
+    parts = [f"### {markdown.escaped(sentences[0])}\n", markdown.bullets(sentences[1:])]
+    head = ("cell", "before ms", "now ms", "ratio", "verdict", *(("why",) if explain else ()))
+
+    def lines(rows: Sequence[RowChange]) -> str:
+        return markdown.table(
+            head,
+            [
+                (
+                    row_name(row.row),
+                    _short(row.before_ms),
+                    _short(row.now_ms),
+                    _ratio(row.outcome.total),
+                    _verdict(row),
+                    *((row_reason(row, found),) if explain else ()),
+                )
+                for row in rows
+            ],
+        )
+
+    changed = [row for row in found.rows if row.outcome.verdict in {"slower", "faster"}]
+    others = [row for row in found.rows if row.outcome.verdict not in {"slower", "faster"}]
+    if changed:
+        parts.append(lines(changed))
+    if others:
+        title = f"{len(others)} cells without a shown change"
+        parts.append(f"<details><summary>{title}</summary>\n\n{lines(others)}\n</details>\n")
+    return "\n".join(parts)
+
+
+def history_parts(found: History) -> tuple[RenderableType, ...]:
+    """Every step, and the sentences."""
+    sentences = sentence_list(history_sentences(found))
+    return (listing(*_steps(found)), sentences) if found.steps else (sentences,)
+
+
+def history_markdown(found: History) -> str:
+    """The same for a pull request."""
+    sentences = history_sentences(found)
+    parts = [f"### {markdown.escaped(sentences[0])}\n", markdown.bullets(sentences[1:])]
+    if found.steps:
+        parts.append(markdown.table(*_steps(found)))
+    return "\n".join(parts)
+
+
+def _steps(found: History) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    rows: list[tuple[str, ...]] = [
+        (
+            step.started_utc[:16],
+            step.run,
+            row_name(step.row) if step.row else "all tenants alone",
+            _ratio(step.ratio),
+            ("slower" if step.ratio.est > 1 else "faster") + (" (clock)" if step.explained_by_clock else ""),
+        )
+        for step in found.steps
+    ]
+    return ("since", "run", "cell", "ratio", "step"), rows
+
+
+def _table(found: Comparison) -> Fitting:
+    def table(*, intervals: bool) -> Grouped:
+        sections: dict[str, list[tuple[Text, ...]]] = {}
+        several = len({(row.row.load, row.row.settings) for row in found.rows}) > 1
+        for row in found.rows:
+            heading = ALONE if row.row.solo else f"{row.row.mix}, {row.row.sharing}"
+            if several:
+                settings = "" if row.row.settings in {"", "{}"} else f", {row.row.settings}"
+                heading += f", load {row.row.load}{settings}"
+            sections.setdefault(heading, []).append(
+                (
+                    Text(literal(row.row.tenant)),
+                    Text(_short(row.before_ms)),
+                    Text(_short(row.now_ms)),
+                    Text(_ratio(row.outcome.total) if intervals else _ratio_alone(row.outcome.total)),
+                    Text(_verdict(row), STYLES[row.outcome.verdict]),
+                )
+            )
+        return Grouped(COLUMNS, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
+
+    return Fitting((table(intervals=True), table(intervals=False)))
+
+
+def _verdict(row: RowChange) -> str:
+    outcome = row.outcome
+    return f"{outcome.verdict} (clock)" if outcome.because == "the clock" else outcome.verdict
+
+
+def _short(number: Number) -> str:
+    return NOTHING if number.est is None else figure(number.est, 4)
+
+
+def _ratio(number: Number) -> str:
+    if number.est is None:
+        return NOTHING
+    ends = "[?]" if number.lo is None or number.hi is None else f"[{number.lo:.3f}, {number.hi:.3f}]"
+    return f"{number.est:.3f} {ends}"
+
+
+def _ratio_alone(number: Number) -> str:
+    return NOTHING if number.est is None else f"{number.est:.3f}"

@@ -1,0 +1,113 @@
+"""An explanation, and the definition of a metric, for a terminal and as Markdown."""
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.explanation.explain import Explanation
+from cotenant.analyse.explanation.sentences import explanation_sentences, mix_name
+from cotenant.analyse.sharing.metrics import Metric
+from cotenant.reporting.terminal import markdown
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.text import NOTHING, figure, percent, ratio
+
+ALONE = ("tenant alone", "bound by", "ms", "compute", "bandwidth", "cores")
+
+
+def explanation_parts(found: Explanation) -> tuple[RenderableType, ...]:
+    """Tenants alone, the parts of each slowdown, then sentences."""
+    parts: list[RenderableType] = [listing(ALONE, _alone(found))]
+    if found.splits:
+        parts.append(_splits(found))
+    return (*parts, sentence_list(explanation_sentences(found)))
+
+
+def explanation_markdown(found: Explanation) -> str:
+    """The same as Markdown."""
+    names = _part_names(found)
+    rows = [
+        (mix, tenant, *cells) for mix, lines in _split_rows(found, intervals=True).items() for tenant, *cells in lines
+    ]
+    parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(found))]
+    if rows:
+        parts += ["### Slowdowns and their parts\n", markdown.table(("mix", "tenant", "slowdown", *names), rows)]
+    return "\n".join([*parts, "### In words\n", markdown.bullets(explanation_sentences(found))])
+
+
+def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
+    """A definition list, then the caveats."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in metric_facts(metric).items():
+        table.add_row(name, value)
+    return Text(f"{metric.title} (`{metric.name}`)", "bold"), table, sentence_list(metric.caveats)
+
+
+def metric_facts(metric: Metric) -> dict[str, str]:
+    """What is said about it, by title."""
+    return {
+        "what": metric.definition,
+        "formula": metric.formula,
+        "unit": metric.unit,
+        "better": metric.better,
+        "of": f"a {metric.of}" if metric.of in {"tenant", "mix", "comparison"} else "an explanation",
+    }
+
+
+def _alone(found: Explanation) -> list[tuple[str, ...]]:
+    several = len({(one.load, one.settings) for one in found.tenants}) > 1
+    return [
+        (
+            f"{one.of} at {one.load}" if several else one.of,
+            one.bound if one.sure == "clear" else f"{one.bound} ({one.sure})",
+            NOTHING if one.service_ms.est is None else figure(one.service_ms.est),
+            NOTHING if one.compute_share is None else percent(one.compute_share),
+            NOTHING if one.bandwidth_share is None else percent(one.bandwidth_share),
+            NOTHING if one.cores is None else f"{one.cores:.2f}",
+        )
+        for one in found.tenants
+    ]
+
+
+def _part_names(found: Explanation) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for split in found.splits for name in split.parts))
+
+
+def _split_rows(found: Explanation, *, intervals: bool) -> dict[str, list[tuple[str, ...]]]:
+    names = _part_names(found)
+    stories = {story.cell: mix_name(story) for story in found.mixes}
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for split in found.splits:
+        cells = [split.total, *(split.parts.get(name) for name in names)]
+        rows.setdefault(stories[split.cell], []).append(
+            (split.tenant, *(_number(cell, intervals=intervals and not index) for index, cell in enumerate(cells)))
+        )
+    return rows
+
+
+def _splits(found: Explanation) -> Fitting:
+    columns = ("slowdown = product of", "slowdown", *_part_names(found))
+
+    def table(*, intervals: bool) -> Grouped:
+        return Grouped(
+            columns,
+            [
+                Section(Text(literal(mix), "cyan"), tuple(tuple(Text(literal(cell)) for cell in row) for row in rows))
+                for mix, rows in _split_rows(found, intervals=intervals).items()
+            ],
+        )
+
+    return Fitting((table(intervals=True), table(intervals=False)))
+
+
+def _number(number: Number | None, *, intervals: bool) -> str:
+    if number is None or number.est is None:
+        return NOTHING
+    if not intervals or number.lo is None or number.hi is None:
+        return ratio(number.est)
+    return f"{ratio(number.est)} [{ratio(number.lo)}, {ratio(number.hi)}]"

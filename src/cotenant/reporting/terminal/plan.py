@@ -1,0 +1,97 @@
+"""Plans and comparisons of policies, for a terminal."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.planning.assignment import Placed, Plan
+from cotenant.planning.comparison import OURS, Compared
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.reporting.terminal.variability import short_names
+from cotenant.text import duration, figure
+
+MOST_GPUS = 8
+"""Named for a job; `--json` has all."""
+
+
+def plan_tables(plan: Plan) -> tuple[RenderableType, ...]:
+    """A line per job, then its GPUs by name, then the power, then who has to wait."""
+    columns = ("job", "GPUs", "clock MHz", "beside", "time", "stretch", "W", "kJ")
+    rows = [
+        (
+            one.job.name,
+            len(one.gpus),
+            f"{one.clock_mhz:.0f}",
+            one.beside or "",
+            duration(one.seconds),
+            f"{one.stretch:.3f}",
+            figure(one.power_w),
+            figure(one.energy_j / 1e3),
+        )
+        for one in plan.placed
+    ]
+    short = short_names([gpu for one in plan.placed for gpu in one.gpus])
+    budget = "" if plan.budget_w is None else f" of a budget of {figure(plan.budget_w)} W"
+    parts: list[RenderableType] = [
+        _head(f"plan for {plan.objective}; all figures are predicted", simulated=plan.simulated),
+        listing(columns, rows),
+        sentence_list([_where(one, short) for one in plan.placed]),
+        Text(f"all GPUs together draw {figure(plan.power_w)} W{budget}"),
+    ]
+    if plan.waiting:
+        names = ", ".join(job.name for job in plan.waiting)
+        parts.append(Text(literal(f"no GPU is left for {names}: they wait, or mark jobs with `share: true`"), "yellow"))
+    return tuple(parts)
+
+
+def _head(said: str, *, simulated: bool) -> Text:
+    if simulated:
+        return Text(f"{said} from simulated profiles", "bold") + Text(" SIMULATED", "bold magenta")
+    return Text(f"{said} from measured profiles", "bold")
+
+
+def _where(placed: Placed, short: Mapping[str, str]) -> str:
+    names = ", ".join(short[gpu] for gpu in placed.gpus[:MOST_GPUS])
+    more = len(placed.gpus) - MOST_GPUS
+    return f"{placed.job.name}: {names}" + (f" and {more} more" if more > 0 else "")
+
+
+def comparison_parts(compared: Sequence[Compared]) -> tuple[RenderableType, ...]:
+    """What was replayed, then the table."""
+    head = _head("drawn jobs replayed under each policy, predicted", simulated=any(one.simulated for one in compared))
+    return head, comparison_table(compared)
+
+
+def comparison_table(compared: Sequence[Compared]) -> Fitting:
+    """Policies below each other; ratios over ours on the same jobs, and what they are ratios of where there is room."""
+    wide = ("policy", "job time h", "over ours", "makespan h", "over ours", "energy MJ", "over ours")
+    figures = [
+        (
+            (figure(one.completion_s.est / 3600), one.completion_ratio),
+            (figure(one.makespan_s.est / 3600), one.makespan_ratio),
+            (figure(one.energy_j.est / 1e6, 4), one.energy_ratio),
+        )
+        for one in compared
+    ]
+    whole = [[text for value, ratio in row for text in (value, _ratio(ratio, 4))] for row in figures]
+    short = [[_ratio(ratio, 3) for _, ratio in row] for row in figures]
+    narrow = ("policy", "job time, over ours", "makespan", "energy")
+    return Fitting((_policies(wide, compared, whole), _policies(narrow, compared, short)))
+
+
+def _policies(columns: Sequence[str], compared: Sequence[Compared], rows: Sequence[Sequence[str]]) -> Grouped:
+    names = [f"{one.policy} (ours)" if one.policy == OURS else one.policy for one in compared]
+    lines = [tuple(Text(literal(text)) for text in (name, *row)) for name, row in zip(names, rows, strict=True)]
+    return Grouped(columns, [Section(Text(), tuple(lines))])
+
+
+def _ratio(ratio: Estimate, digits: int) -> str:
+    if ratio.lo == ratio.est == ratio.hi:
+        return f"{ratio.est:g}"  # ours over ours
+    ends = "" if ratio.lo is None or ratio.hi is None else f" [{ratio.lo:.{digits}f}, {ratio.hi:.{digits}f}]"
+    return f"{ratio.est:.{digits}f}{ends}"

@@ -1,0 +1,103 @@
+"""Progress of a run on stderr, drawn when something happens and never in between.
+
+The parent shares the machine with what it measures, so there is no refresh thread: a trial that is being measured
+is not disturbed by a clock on the screen.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.measure.events import BlockDone, Event, Listener, Preparing, RunEnded, RunStarted, TrialStarted
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.standing import (
+    Standing,
+    after,
+    ending,
+    estimates,
+    fraction,
+    headline,
+    precision,
+    trouble,
+)
+
+REDRAW_S = 0.25
+"""No more than four trials a second are shown, however fast they follow each other."""
+
+LASTING = (RunStarted, Preparing, TrialStarted)
+"""What takes a while, so that a person sees it. The other events are followed by one of these at once."""
+
+
+@contextmanager
+def watch(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Listener]:
+    """A listener that shows the run: live on a terminal, else a plain line per block."""
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield _lines(console)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield _drawing(live, clock)
+
+
+def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
+    standing = Standing()
+    drawn: dict[type[Event], float] = {}
+
+    def listen(event: Event) -> None:
+        nonlocal standing
+        standing = after(standing, event)
+        kind, now = type(event), clock()
+        if kind is RunEnded:
+            live.console.print(Text(ending(standing), "dim"))
+        elif kind in LASTING and now - drawn.get(kind, float("-inf")) >= REDRAW_S:
+            live.update(picture(standing), refresh=True)
+            drawn[kind] = now
+
+    return listen
+
+
+def _lines(console: Console) -> Listener:
+    standing = Standing()
+
+    def say(text: str) -> None:
+        console.print(Text(text), soft_wrap=True)
+
+    def listen(event: Event) -> None:
+        nonlocal standing
+        standing = after(standing, event)
+        match event:
+            case RunStarted():
+                going_on = f"going on after {event.done_trials} trials" if event.resumed else "started"
+                say(f"{headline(standing)}: {going_on}, records in {event.folder}")
+            case BlockDone():
+                parts = (f"block {event.block + 1} done", precision(standing), trouble(standing))
+                say("; ".join(part for part in parts if part))
+            case RunEnded():
+                say(ending(standing))
+
+    return listen
+
+
+def picture(standing: Standing) -> Group:
+    """The live display: how far, what now, how precise, what it looks like so far."""
+    top = Table.grid(padding=(0, 1), expand=True)
+    top.add_column(no_wrap=True)
+    top.add_column(ratio=1)
+    done = fraction(standing)
+    bar = ProgressBar(total=1, completed=done or 0, pulse=done is None, animation_time=0)
+    top.add_row(Text(headline(standing), "bold"), bar)
+    rows = [
+        Text(f"  {literal(standing.doing)}", "cyan"),
+        *(Text(f"  {line}") for line in (precision(standing),) if line),
+    ]
+    rows += [Text(f"  {line}", "dim") for line in estimates(standing)]
+    if trouble(standing):
+        rows.append(Text(f"  {trouble(standing)}", "yellow"))
+    for row in rows:
+        row.no_wrap, row.overflow = True, "ellipsis"
+    return Group(top, *rows)

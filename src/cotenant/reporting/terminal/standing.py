@@ -1,0 +1,108 @@
+"""Where a run stands: events folded into one value, and that value in words. Pure."""
+
+from dataclasses import dataclass, replace
+
+from cotenant.measure.events import BlockDone, Event, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
+from cotenant.reporting.terminal.literal import literal
+from cotenant.text import duration, percent, ratio_with_interval
+
+WIDEST_TOLD = 2.0
+"""Beyond a factor of a few, how wide an interval is says nothing more than that nothing is known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that a progress display shows."""
+
+    run: RunStarted | None = None
+    doing: str = "getting ready"
+    done_trials: int = 0
+    block: int | None = None
+    last_block: BlockDone | None = None
+    not_valid: int = 0
+    trouble: str | None = None
+    """The reason of the latest trial that is not valid."""
+    ended: str | None = None
+
+
+def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one return per case
+    """The standing once the event has happened."""
+    match event:
+        case RunStarted():
+            return replace(standing, run=event, done_trials=event.done_trials)
+        case Preparing():
+            return replace(standing, doing=event.text)
+        case TrialStarted():
+            return replace(standing, doing=f"{event.mix}, {event.sharing}, {event.load}", block=event.block)
+        case TrialDone(verdict="valid"):
+            return replace(standing, done_trials=standing.done_trials + 1)
+        case TrialDone():
+            reason = f"{event.mix}, {event.sharing}: {event.verdict}: {'; '.join(event.reasons) or 'no reason given'}"
+            return replace(
+                standing, done_trials=standing.done_trials + 1, not_valid=standing.not_valid + 1, trouble=reason
+            )
+        case BlockDone():
+            return replace(standing, last_block=event)
+        case RunEnded():
+            return replace(standing, ended=event.why)
+
+
+def fraction(standing: Standing) -> float | None:
+    """How much is done, 0 to 1; None if it can't be told. Time tells better than trials, since a run may stop early."""
+    block = standing.last_block
+    if block is not None and block.left_s is not None and block.elapsed_s + block.left_s > 0:
+        return block.elapsed_s / (block.elapsed_s + block.left_s)
+    if standing.run is None or not standing.run.trials_per_block:
+        return None
+    return min(1.0, standing.done_trials / (standing.run.trials_per_block * standing.run.blocks_min))
+
+
+def headline(standing: Standing) -> str:
+    """Which study, where, and how far: `quick on cpu, trial 5 of 24 to 96`."""
+    run = standing.run
+    if run is None:
+        return "getting ready"
+    label = "SIMULATED " if run.simulated else ""
+    least, most = (run.trials_per_block * blocks for blocks in (run.blocks_min, run.blocks_max))
+    span = f"{least}" if least == most else f"{least} to {most}"
+    return literal(f"{label}{run.study} on {run.device}, trial {min(standing.done_trials + 1, most)} of {span}")
+
+
+def precision(standing: Standing) -> str:
+    """The widest interval against the target, and the time left."""
+    block, run = standing.last_block, standing.run
+    if block is None or run is None:
+        return ""
+    parts = []
+    if block.widest is not None:
+        target = f" (target ±{percent(run.target)})" if run.target is not None else ""
+        width = f"±{percent(block.widest)}" if block.widest < WIDEST_TOLD else f"more than ±{percent(WIDEST_TOLD)}"
+        parts.append(f"widest interval {width}{target}")
+    if block.left_s is not None:
+        parts.append(f"about {duration(block.left_s)} left")
+    return ", ".join(parts)
+
+
+def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
+    """The largest slowdowns as they are known so far."""
+    if standing.last_block is None:
+        return ()
+    largest = sorted(standing.last_block.estimates, key=lambda current: -current.slowdown.est)[:most]
+    return tuple(
+        literal(f"{now.tenant} {ratio_with_interval(now.slowdown)} in {now.mix}, {now.sharing}") for now in largest
+    )
+
+
+def trouble(standing: Standing) -> str:
+    """How many trials are not valid, and why the latest is not."""
+    if not standing.not_valid:
+        return ""
+    trials = "trial" if standing.not_valid == 1 else "trials"
+    return literal(f"{standing.not_valid} {trials} not valid; the latest: {standing.trouble}")
+
+
+def ending(standing: Standing) -> str:
+    """The last line: how many trials, and why no more."""
+    block = standing.last_block
+    time = f" in {duration(block.elapsed_s)}" if block is not None else ""
+    return literal(f"{standing.done_trials} trials{time}; stopped: {standing.ended}")

@@ -1,0 +1,175 @@
+"""The result of one or several runs, for a terminal: settings first, tables, failed checks, sentences."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.measure.checks import CHECKS
+from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
+from cotenant.reporting.terminal.literal import literal
+from cotenant.text import NOTHING, figure, ratio
+
+VERDICT_STYLES = {"valid": "green", "unstable": "yellow", "invalid": "bold red"}
+MOST_NAMES = 3
+ALONE_HEADING = "alone on the whole device"
+
+
+def summary_tables(summary: Summary, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[RenderableType, ...]:
+    """For each condition that was measured (device, settings, load): its tenants and its mixes; then what failed."""
+    parts: list[RenderableType] = []
+    conditions = list(dict.fromkeys(_condition(tenant.cell) for tenant in summary.tenants))
+    for condition in conditions:
+        tenants = [tenant for tenant in summary.tenants if _condition(tenant.cell) == condition]
+        mixes = [mix for mix in summary.mixes if _condition(mix.cell) == condition and not mix.cell.solo]
+        parts.append(_title(tenants[0].cell, several=len({run for run, *_ in conditions}) > 1))
+        parts.append(tenants_table(tenants))
+        if mixes:
+            parts.append(mixes_table(mixes))
+    failed = failed_checks(summary.mixes, reasons)
+    return (*parts, failed) if failed is not None else tuple(parts)
+
+
+def _condition(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.run, cell.device, cell.settings, cell.load
+
+
+def _title(cell: Cell, *, several: bool) -> Text:
+    settings = "" if cell.settings in {"", "{}"} else f", {cell.settings}"
+    run = f", run {cell.run}" if several else ""
+    return Text(literal(f"load {cell.load} on {cell.device}{settings}{run}"), "bold underline")
+
+
+def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
+    """A line per tenant under a heading per mix and sharing; with all intervals where the page is wide enough."""
+    columns = ("tenant", "requests/s", "p50 ms", "p99 ms", "slowdown")
+
+    def table(number: Callable[[Number], str], quantile: Callable[[QuantileEstimate], str]) -> Grouped:
+        sections: dict[str, list[tuple[Text, ...]]] = {}
+        for tenant in tenants:
+            cell = tenant.cell
+            heading = ALONE_HEADING if cell.solo else f"{cell.mix}, {cell.sharing}"
+            row = (
+                Text(literal(tenant.tenant)),
+                Text(number(tenant.throughput_rps)),
+                _quantile_text(tenant.latency_ms["p50"], quantile),
+                _quantile_text(tenant.latency_ms["p99"], quantile),
+                Text("" if cell.solo else _slowdown(tenant), "bold"),
+            )
+            sections.setdefault(heading, []).append(row)
+        return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
+
+    return Fitting((table(_with_interval, _quantile_with_interval), table(_alone, _quantile_alone)))
+
+
+def mixes_table(mixes: Sequence[MixSummary]) -> Fitting:
+    """A line per sharing under a heading per mix, so that ways to share stand below each other."""
+    columns = ("sharing", "STP", "ANTT", "Jain", "fairness", "verdict")
+
+    def table(antt: Callable[[Number], str], evenness: Callable[[Number], str]) -> Grouped:
+        sections: dict[str, list[tuple[Text, ...]]] = {}
+        for mix in mixes:
+            row = (
+                Text(literal(mix.cell.sharing)),
+                Text(_ratio_with_interval(mix.metrics["stp"]), "bold"),
+                Text(antt(mix.metrics["antt"])),
+                Text(evenness(mix.metrics["jain"])),
+                Text(evenness(mix.metrics["fairness"])),
+                Text(mix.verdict, VERDICT_STYLES[mix.verdict]),
+            )
+            sections.setdefault(mix.cell.mix, []).append(row)
+        return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
+
+    whole, short = _ratio_with_interval, _ratio_alone
+    return Fitting((table(whole, whole), table(whole, short), table(short, short)))
+
+
+def sentence_list(sentences: Sequence[str]) -> Table:
+    """Sentences one below the other, each with a mark where it begins."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(width=1)
+    table.add_column(overflow="fold")
+    for sentence in sentences:
+        table.add_row("•", Text(literal(sentence)))
+    return table
+
+
+def failed_checks(mixes: Sequence[MixSummary], reasons: Mapping[str, str] = MappingProxyType({})) -> Text | None:
+    """Every check that failed: in how many trials, of which mixes, the latest reason, and what helps."""
+    trials: Counter[str] = Counter()
+    where: dict[str, list[str]] = {}
+    for mix in mixes:
+        trials.update(mix.failed_checks)
+        for name in mix.failed_checks:
+            where.setdefault(name, []).append(f"{mix.cell.mix} ({mix.cell.sharing})")
+    if not trials:
+        return None
+    text = Text()
+    for name, count in trials.most_common():
+        check = CHECKS.get(name)
+        text.append("\n" if text else "")
+        text.append(literal(name), VERDICT_STYLES[check.when_failed if check else "invalid"])
+        text.append(f" failed in {count} trial{'s' * (count > 1)} of {literal(_some(where[name]))}")
+        if name in reasons:
+            text.append(f"\n  the latest: {literal(reasons[name])}")
+        if check:
+            text.append("\n  hint: ", "cyan").append(check.hint)
+    return text
+
+
+def _some(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    more = len(unique) - MOST_NAMES
+    return ", ".join(unique[:MOST_NAMES]) + (f" and {more} more mixes" if more > 0 else "")
+
+
+def _slowdown(tenant: TenantSummary) -> str:
+    at_least = "≥ " if tenant.slowdown_is_least else ""
+    return at_least + _ratio_with_interval(tenant.slowdown)
+
+
+def _quantile_text(quantile: QuantileEstimate, form: Callable[[QuantileEstimate], str]) -> Text:
+    if quantile.est is not None:
+        return Text(form(quantile))
+    if quantile.needs_n is not None:
+        return Text(f"{NOTHING} (needs {quantile.needs_n - quantile.n:,} more)", "dim")
+    return Text("∞" if quantile.n else NOTHING)  # so many were never done that the quantile lies among them
+
+
+def _quantile_with_interval(quantile: QuantileEstimate) -> str:
+    return _bracketed(quantile.est, quantile.lo, quantile.hi, figure)
+
+
+def _quantile_alone(quantile: QuantileEstimate) -> str:
+    return NOTHING if quantile.est is None else figure(quantile.est)
+
+
+def _with_interval(number: Number) -> str:
+    return _bracketed(number.est, number.lo, number.hi, figure)
+
+
+def _alone(number: Number) -> str:
+    return NOTHING if number.est is None else figure(number.est)
+
+
+def _ratio_with_interval(number: Number) -> str:
+    return _bracketed(number.est, number.lo, number.hi, ratio)
+
+
+def _ratio_alone(number: Number) -> str:
+    return NOTHING if number.est is None else ratio(number.est)
+
+
+def _bracketed(est: float | None, lo: float | None, hi: float | None, form: Callable[[float], str]) -> str:
+    """`1.62 [1.58, 1.67]`; an end that the data does not give is a question mark."""
+    if est is None:
+        return NOTHING
+    ends = ", ".join("?" if end is None else form(end) for end in (lo, hi))
+    return f"{form(est)} [?]" if lo is None and hi is None else f"{form(est)} [{ends}]"

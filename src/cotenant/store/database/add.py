@@ -1,0 +1,126 @@
+"""Adding to the database: all sources of one call or none, each source once, whoever else adds at the same time."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import DatabaseError
+from cotenant.store import manifest
+from cotenant.store.database import from_files, from_runs, index
+from cotenant.store.database.index import Source
+from cotenant.store.database.staging import Staged, Staging
+from cotenant.store.manifest import sync
+
+PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What came of one source."""
+
+    source: Source
+    how: str
+    """`added`, `updated` (there is more of it than before) or `known` (nothing new)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**self.source.to_json(), "how": self.how}
+
+
+def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[Added, ...]:
+    """Add run folders and files of other tools.
+
+    Args:
+        paths: Run folders, or files of a format that can be imported.
+        home: The database's folder; made if it is not there.
+        skip_bad: Leave lines of files out that can't be used, instead of refusing the file.
+
+    Raises:
+        RunFolderError, DataError: A source can't be used; then nothing of this call is added.
+        DatabaseError: The folder is no database, or can't be written.
+    """
+    known = index.read(home)
+    room = home / PARTIAL / uuid.uuid4().hex
+    try:
+        with _explained(home):
+            home.mkdir(parents=True, exist_ok=True)
+            staged: list[tuple[Source, Staged | None]] = []
+            for number, path in enumerate(dict.fromkeys(paths)):
+                staged.append(_staged(path, known, room / str(number), skip_bad=skip_bad))
+            with index.locked(home):
+                return _commit(home, staged)
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(room, ignore_errors=True)
+            (home / PARTIAL).rmdir()
+
+
+def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tuple[Source, Staged | None]:
+    """Its rows, written aside; nothing if all of it is there already."""
+    is_run = path.is_dir() or (path / manifest.NAME).exists()
+    if is_run:
+        name, version = from_runs.identity(path)
+        key = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
+    else:
+        name, version = path.name, "strict" if not skip_bad else "tolerant"
+        key = from_files.key_of(path)
+    if key in known and known[key].version == version:
+        return known[key], None
+    staging = Staging(room, key)
+    try:
+        staged = from_runs.stage(path, staging) if is_run else from_files.stage(path, staging, skip_bad=skip_bad)
+    finally:
+        staging.close()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    counts = {"measurements": staged.measurements, "readings": staged.readings, "gpus": staged.gpus}
+    return Source(key, version, name, staged.kind, now, **counts, left_out=staged.left_out), staged
+
+
+def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple[Added, ...]:
+    """Move the files in, then replace the index: until then nobody sees them. Under the lock."""
+    current = index.read(home)
+    results: list[Added] = []
+    replaced: list[Source] = []
+    for source, rows in staged:
+        there = current.get(source.key)
+        if rows is None or (there is not None and there.version == source.version):
+            results.append(Added(there or source, "known"))
+            continue
+        for table, file in rows.files.items():
+            (home / table).mkdir(exist_ok=True)
+            file.replace(home / table / source.file)
+            sync(home / table)
+        if there is not None:
+            replaced.append(there)
+        current[source.key] = source
+        results.append(Added(source, "updated" if there is not None else "added"))
+    if any(result.how != "known" for result in results):
+        index.write(home, current)
+    for old in replaced:
+        for table in ("measurements", "readings"):
+            (home / table / old.file).unlink(missing_ok=True)
+    return tuple(results)
+
+
+@contextlib.contextmanager
+def _explained(home: Path) -> Iterator[None]:
+    """A failed write is one sentence, and the database is as it was before."""
+    import duckdb
+
+    full = {os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT)}
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error).splitlines()[0]
+        step = "free some space" if any(words in reason for words in full) else "choose a folder that you may write to"
+        raise DatabaseError(
+            f"{home} can't be written: {reason.lower()}; it is as it was before.", hint=f"{step}, then add again"
+        ) from None

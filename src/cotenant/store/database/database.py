@@ -1,0 +1,310 @@
+"""Questions to the database: what there is, one kind of work as readings, one GPU, what sensors showed."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from cotenant.analyse.variability.readings import PLACES, UNKNOWN, Readings
+from cotenant.errors import DatabaseError
+from cotenant.store import damage, parquet
+from cotenant.store.database import index
+from cotenant.store.database.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from cotenant.analyse.estimates.intervals import Floats
+
+MEMORY_LIMIT = "256MiB"
+ROWS_AT_ONCE = 400_000
+DEFAULT = Path("runs/.database")
+_USABLE = "time_ms > 0 AND isfinite(time_ms)"
+_ONE_WORK = (
+    f"{_USABLE} AND work = $work AND conditions = $conditions AND simulated = $simulated "
+    "AND model IS NOT DISTINCT FROM $model"
+)
+
+
+class Work(NamedTuple):
+    """One kind of work under one set of conditions: what may be compared between GPUs."""
+
+    work: str
+    conditions: str
+    simulated: bool
+    measurements: int
+    gpus: int
+    first_s: float | None
+    last_s: float | None
+    model: str | None = None
+    """The kind of GPU that it ran on; None: unknown."""
+    models: int = 1
+    """Kinds of GPU that the same was done on."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables and sentences; with the kind of GPU where there are several."""
+        on = f" on {self.model or 'unknown GPUs'}" if self.models > 1 else ""
+        return f"{self.work}{on} ({self.conditions})" if self.conditions else f"{self.work}{on}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**self._asdict(), "name": self.name}
+
+
+class Sensor(NamedTuple):
+    """One sensor of one GPU in one source."""
+
+    gpu: str
+    source: str
+    sensor: str
+    unit: str
+    origin: str
+    """The tool or driver that gave it."""
+    readings: int
+
+
+class AtSetting(NamedTuple):
+    """One GPU under one setting of its controls."""
+
+    work: str
+    model: str | None
+    gpu: str
+    simulated: bool
+    settings: str
+    clock_mhz: float
+    time_ms: float
+    power_w: float | None
+    measurements: int
+
+
+class Drawn(NamedTuple):
+    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
+
+    source: str
+    settings: str
+    simulated: bool
+    trial: int
+    work: str
+    neighbours: int
+    time_ms: float
+    requests: int
+    power_w: float
+
+
+@dataclass(slots=True)
+class Database:
+    """An open database; use `Database.open`."""
+
+    home: Path
+    sources: dict[str, index.Source]
+    _con: "duckdb.DuckDBPyConnection"
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, home: Path) -> Iterator[Self]:
+        """Open it to ask; nobody changes it meanwhile.
+
+        Raises:
+            DatabaseError: It is no database, is damaged, or holds nothing yet.
+        """
+        import duckdb
+
+        with index.locked(home, shared=True):
+            sources = index.read(home)
+            if not sources:
+                raise DatabaseError(
+                    f"The database {home} holds nothing yet.",
+                    hint="add run folders or files of nvidia-smi, dcgmi, nvprof, tegrastats: cotenant db add RUN",
+                )
+            con = parquet.memory(memory_limit=MEMORY_LIMIT)
+            try:
+                for table in TABLES:
+                    con.execute(f"CREATE VIEW {table} AS {_view(home, table, sources)}")
+                yield cls(home, sources, con)
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+                raise DatabaseError(
+                    f"{home} is damaged: {str(error).splitlines()[0]}.", hint="add everything anew to another folder"
+                ) from None
+            finally:
+                con.close()
+
+    def works(self) -> list[Work]:
+        """Every kind of work, the most measured first."""
+        rows = self._con.execute(
+            f"""
+            SELECT work, conditions, simulated, count(*), count(DISTINCT gpu), min(at_s), max(at_s), model,
+                count(*) OVER (PARTITION BY work, conditions, simulated)
+            FROM measurements WHERE {_USABLE} GROUP BY work, conditions, simulated, model
+            ORDER BY count(*) DESC, work, conditions, model
+            """  # noqa: S608 - constants
+        ).fetchall()
+        return [Work(*row) for row in rows]
+
+    def find_work(self, part: str | None) -> list[Work]:
+        """The work of this name, else those whose name holds the text, in any case; all of them without one.
+
+        Raises:
+            DatabaseError: None does.
+        """
+        every = self.works()
+        exact = [work for work in every if part is not None and work.name.lower() == part.lower()]
+        found = exact or [work for work in every if part is None or part.lower() in work.name.lower()]
+        if not found and part is not None:
+            known = ", ".join(work.name for work in every[:8]) or "none yet"
+            raise DatabaseError(f"No work in the database is called {part!r}.", hint=f"it holds {known}")
+        return found
+
+    def find_gpu(self, part: str) -> str:
+        """The GPU whose identity begins with, or holds, this text.
+
+        Raises:
+            DatabaseError: None does, or several do.
+        """
+        rows = self._con.execute(
+            "SELECT DISTINCT gpu FROM (SELECT gpu FROM measurements UNION ALL SELECT gpu FROM readings) "
+            "WHERE contains(lower(gpu), ?) ORDER BY gpu",
+            [part.lower()],
+        ).fetchall()
+        names = [str(gpu) for (gpu,) in rows]
+        if part in names:
+            return part
+        if len(ending := [name for name in names if name.endswith(f" {part}")]) == 1:  # `cpu:1`, beside `cpu:10`
+            return ending[0]
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise DatabaseError(f"No GPU in the database is called {part!r}.", hint="all of them: cotenant db gpus")
+        raise DatabaseError(f"{part!r} fits {len(names)} GPUs.", hint=f"the first are {', '.join(names[:4])}")
+
+    def readings(self, work: Work) -> Readings:
+        """All measurements of one kind of work, in columns; GPU by GPU, so that memory holds them once."""
+        con, chosen = self._con, _ONE_WORK
+        given = {name: getattr(work, name) for name in ("work", "conditions", "simulated", "model")}
+        con.execute(
+            f"CREATE OR REPLACE TEMP TABLE gpus AS SELECT gpu, count(*) AS n, mode(reason) AS reason, "  # noqa: S608
+            f"(row_number() OVER (ORDER BY gpu) - 1)::INTEGER AS code FROM measurements WHERE {chosen} GROUP BY gpu",
+            given,
+        )
+        names = {}
+        for place in PLACES:
+            con.execute(
+                f"CREATE OR REPLACE TEMP TABLE {place}s AS SELECT {place}, "  # noqa: S608 - our own names
+                f"(row_number() OVER (ORDER BY {place}) - 1)::INTEGER AS code "
+                f"FROM (SELECT DISTINCT {place} FROM measurements WHERE {chosen} AND {place} IS NOT NULL)",
+                given,
+            )
+            found = con.execute(f"SELECT {place} FROM {place}s ORDER BY code").fetchall() if place != "job" else ()  # noqa: S608
+            names[place] = tuple(str(name) for (name,) in found)
+        gpus = con.execute("SELECT gpu, n, reason FROM gpus ORDER BY code").fetchall()
+        columns = _filled(con, chosen, given, gpus)
+        low, high = con.execute(
+            f"SELECT min(power_limit_w), max(power_limit_w) FROM measurements WHERE {chosen}",  # noqa: S608 - constants
+            given,
+        ).fetchone() or (None, None)
+        reasons = tuple(str(reason or "") for _, _, reason in gpus)
+        return Readings(
+            gpus=tuple(str(gpu) for gpu, _, _ in gpus),
+            **columns,
+            names=names,
+            power_limit_w=low if low == high else None,
+            reasons=reasons if any(reasons) else (),
+        )
+
+    def sensors(self, gpu: str | None = None) -> list[Sensor]:
+        """What was read, by GPU and source."""
+        rows = self._con.execute(
+            "SELECT gpu, source, sensor, any_value(unit), coalesce(any_value(origin), ''), count(*) FROM readings "
+            "WHERE $gpu IS NULL OR gpu = $gpu "
+            "GROUP BY gpu, source, sensor ORDER BY gpu, source, sensor",
+            {"gpu": gpu},
+        ).fetchall()
+        return [Sensor(*row) for row in rows]
+
+    def series(self, one: Sensor) -> "tuple[Floats, Floats]":
+        """Times and values of one sensor, in order of time."""
+        found = self._con.execute(
+            "SELECT t_s, value FROM readings WHERE gpu = ? AND source = ? AND sensor = ? ORDER BY t_s",
+            [one.gpu, one.source, one.sensor],
+        ).fetchnumpy()
+        return np.ma.getdata(found["t_s"]), np.ma.getdata(found["value"])
+
+    def drawn(self, gpu: str) -> list[Drawn]:
+        """Every trial of one GPU in which its power was read."""
+        rows = self._con.execute(
+            f"""
+            SELECT source, coalesce(settings, ''), simulated, trial, work,
+                coalesce(len(string_split(nullif(regexp_extract(conditions, 'beside ([^;]*)', 1), ''), ', ')), 0),
+                time_ms, requests, power_w
+            FROM measurements
+            WHERE {_USABLE} AND gpu = ? AND power_w > 0 AND requests > 0 AND trial IS NOT NULL ORDER BY ALL
+            """,  # noqa: S608 - constants
+            [gpu],
+        ).fetchall()
+        return [Drawn(*row) for row in rows]
+
+    def at_settings(self) -> list[AtSetting]:
+        """Medians of every GPU under every setting of its controls, alone on it."""
+        rows = self._con.execute(
+            f"""
+            SELECT work, model, gpu, simulated, settings, median(clock_mhz), median(time_ms), median(power_w), count(*)
+            FROM measurements
+            WHERE {_USABLE} AND clock_mhz IS NOT NULL AND length(settings) > 2 AND NOT contains(conditions, 'beside ')
+            GROUP BY work, model, gpu, simulated, settings ORDER BY ALL
+            """  # noqa: S608 - constants
+        ).fetchall()
+        return [AtSetting(*row) for row in rows]
+
+
+def _filled(
+    con: "duckdb.DuckDBPyConnection", chosen: str, given: dict[str, Any], gpus: list[tuple[str, int, Any]]
+) -> dict[str, Any]:
+    rows = sum(n for _, n, _ in gpus)
+    kinds = {"gpu": np.int32, "time_ms": np.float64, "clock_mhz": np.float32, "temperature_c": np.float32}
+    kinds |= {"power_w": np.float32, "at_s": np.float64, **dict.fromkeys(PLACES, np.int32)}
+    columns = {name: np.empty(rows, kind) for name, kind in kinds.items()}
+    codes = ", ".join(f"coalesce({place}s.code, {UNKNOWN}) AS {place}" for place in PLACES)
+    joins = " ".join(f"LEFT JOIN {place}s ON m.{place} = {place}s.{place}" for place in PLACES)
+    begin = 0
+    for first, last in _chunks([n for _, n, _ in gpus]):
+        found = con.execute(
+            f"""
+            SELECT gpus.code AS gpu, time_ms, clock_mhz, temperature_c, power_w, at_s, {codes}
+            FROM (SELECT * FROM measurements WHERE {chosen} AND gpu BETWEEN $first AND $last) AS m
+                JOIN gpus ON m.gpu = gpus.gpu {joins}
+            ORDER BY gpus.code, at_s
+            """,  # noqa: S608 - our own names
+            {**given, "first": gpus[first][0], "last": gpus[last][0]},
+        ).fetchnumpy()
+        end = begin + len(found["gpu"])
+        for name, column in columns.items():
+            values = found[name]
+            column[begin:end] = values.filled(np.nan) if np.ma.isMaskedArray(values) else values
+        begin = end
+    return columns
+
+
+def _chunks(counts: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of consecutive GPUs with at most `ROWS_AT_ONCE` rows together, or a single one."""
+    first, total = 0, 0
+    for number, count in enumerate(counts):
+        if number > first and total + count > ROWS_AT_ONCE:
+            yield first, number - 1
+            first, total = number, 0
+        total += count
+    if counts:
+        yield first, len(counts) - 1
+
+
+def _view(home: Path, table: str, sources: dict[str, index.Source]) -> str:
+    files = [home / table / source.file for source in sources.values() if getattr(source, table)]
+    if not files:
+        nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {column.name}" for column in TABLES[table])
+        return f"SELECT {nulls} WHERE false"
+    listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
+    found = f"SELECT * FROM read_parquet([{listed}], union_by_name=true)"  # noqa: S608 - quoted
+    # A database that was begun before a column was thought of has none.
+    return f"SELECT NULL::VARCHAR AS model WHERE false UNION ALL BY NAME {found}" if table == "measurements" else found

@@ -1,0 +1,109 @@
+"""Which files belong to the database: one small file, replaced as a whole under a lock."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import DatabaseError
+from cotenant.store.database.schema import VERSION
+from cotenant.store.manifest import sync
+
+NAME = "index.json"
+LOCK = "lock"
+HINT = "name the database's folder with --db, or begin one: cotenant db add RUN --db DIR"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One run or file that was added."""
+
+    key: str
+    """Of its content: the same source never counts twice."""
+    version: str
+    """Changes when there is more of it, as after a resumed run; the newer one takes the older one's place."""
+    name: str
+    kind: str
+    """`run`, or the format of a file."""
+    added_utc: str
+    measurements: int
+    readings: int
+    gpus: int
+    left_out: tuple[str, ...] = ()
+    """What could not be used, in sentences."""
+
+    @property
+    def file(self) -> str:
+        """The name of its Parquet files."""
+        return f"{self.key}-{self.version}.parquet"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+Index = Mapping[str, Source]
+"""By key, in the order of adding."""
+
+
+def read(home: Path) -> dict[str, Source]:
+    """Everything that belongs to the database; nothing if the folder is new or empty.
+
+    Raises:
+        DatabaseError: It holds something else, is damaged, or was written by a newer version.
+    """
+    path = home / NAME
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        if home.is_dir() and any(not entry.name.startswith((LOCK, "partial", ".")) for entry in home.iterdir()):
+            raise DatabaseError(f"{home} is not a database: it has no {NAME}.", hint=HINT) from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DatabaseError(f"{path} can't be read: {error}.", hint="check who owns the folder") from None
+    try:
+        found = json.loads(text)
+        version = int(found["version"])
+        if version > VERSION:
+            raise DatabaseError(
+                f"{home} was written by a newer cotenant (version {version}, this one reads up to {VERSION}).",
+                hint="upgrade: pip install --upgrade cotenant",
+            )
+        sources = [Source(**{**one, "left_out": tuple(one["left_out"])}) for one in found["sources"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DatabaseError(
+            f"{path} is damaged: {error}.", hint="restore it from a copy, or add everything anew to another folder"
+        ) from None
+    return {source.key: source for source in sources}
+
+
+def write(home: Path, index: Index) -> None:
+    """Replace the index in one step. Only under the lock."""
+    draft = home / f".{NAME}.new"
+    content = {"version": VERSION, "sources": [source.to_json() for source in index.values()]}
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, ensure_ascii=False)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(home / NAME)
+    sync(home)
+
+
+@contextlib.contextmanager
+def locked(home: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the database: alone to change it, together with other readers to ask it. Waits for its turn."""
+    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+    try:
+        handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except FileNotFoundError:
+        yield  # nothing was ever added: there is nothing to protect
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,6 @@
+"""What other tools have measured, read into columns of ours: one reader per format, all or nothing by default."""
+
+from cotenant.store.imports.formats import FORMATS, detect, read
+from cotenant.store.imports.result import Imported, Series, Skipped
+
+__all__ = ["FORMATS", "Imported", "Series", "Skipped", "detect", "read"]

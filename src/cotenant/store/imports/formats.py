@@ -1,0 +1,103 @@
+"""Which format a file has, by its content, and the reader for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant.errors import DataError
+from cotenant.store.imports import dcgmi, lines, longhorn, nsys, nvidia_smi, nvprof, search_json, tegrastats
+from cotenant.store.imports.result import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format that can be read."""
+
+    name: str
+    meaning: str
+    recognise: Callable[[Path, list[str]], bool]
+    """Given the file and its first lines."""
+    read: Callable[[Path, bool, float], Imported]
+    """Given the file, whether to leave bad lines out, and the interval of files that have no times."""
+
+
+FORMATS: Mapping[str, Format] = {
+    one.name: one
+    for one in (
+        Format(
+            "nsys",
+            "SQLite export of Nsight Systems (`nsys export --type sqlite`)",
+            lambda path, _: nsys.recognise(path),
+            lambda path, skip_bad, _: nsys.read(path, skip_bad=skip_bad),
+        ),
+        Format(
+            "nvprof",
+            "CSV of `nvprof --print-gpu-trace`",
+            lambda _, text: nvprof.recognise(text),
+            lambda path, skip_bad, _: nvprof.read(path, skip_bad=skip_bad),
+        ),
+        Format(
+            "tegrastats",
+            "lines of `tegrastats`, JetPack 4 to 7",
+            lambda _, text: tegrastats.recognise(text),
+            lambda path, skip_bad, interval_s: tegrastats.read(path, skip_bad=skip_bad, interval_s=interval_s),
+        ),
+        Format(
+            "dcgmi",
+            "text of `dcgmi dmon`",
+            lambda _, text: dcgmi.header_of(text) is not None,
+            lambda path, skip_bad, interval_s: dcgmi.read(path, skip_bad=skip_bad, interval_s=interval_s),
+        ),
+        Format(
+            "nvidia-smi",
+            "CSV of `nvidia-smi --query-gpu`",
+            lambda path, _: nvidia_smi.is_header(nvidia_smi.read_header(path)),
+            lambda path, skip_bad, _: nvidia_smi.read(path, skip_bad=skip_bad),
+        ),
+        Format(
+            "longhorn",
+            "CSV with a row per run: perf, freq, temp, pwr, uuid, cabinet, node, ts",
+            lambda path, _: longhorn.is_header(longhorn.read_header(path)),
+            lambda path, skip_bad, _: longhorn.read(path, skip_bad=skip_bad),
+        ),
+    )
+}
+"""In the order in which they are tried."""
+
+
+def detect(path: Path) -> str:
+    """The name of the file's format, told by its content. Raises DataError with all that are known."""
+    text = lines.head(path, 50)
+    for one in FORMATS.values():
+        if one.recognise(path, text):
+            return one.name
+    if path.suffix in {".nsys-rep", ".qdrep"}:
+        raise DataError(
+            f"{path} is a report of Nsight Systems, which only nsys can read.",
+            hint=f"export it: nsys export --type sqlite {path}",
+        )
+    if text and text[0].lstrip().startswith("{") and search_json.recognise(path):
+        raise DataError(
+            f"{path} is a result of the original model-search study: times of stages, of no GPU that it names.",
+            hint=f"see where the time went: cotenant show {path}",
+        )
+    known = "; ".join(f"{one.name}: {one.meaning}" for one in FORMATS.values())
+    raise DataError(f"{path} is of no format that is known here.", hint=f"these are: {known}")
+
+
+def read(path: Path, *, format: str | None = None, skip_bad: bool = False, interval_s: float = 1.0) -> Imported:  # noqa: A002 - the word of the command line
+    """Read a file that another tool wrote; nothing is half imported.
+
+    Args:
+        path: The file.
+        format: One of `FORMATS`; None: told by the file's content.
+        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
+        interval_s: Time between readings of files that don't say it (`dcgmi dmon`, tegrastats of JetPack 4).
+
+    Raises:
+        DataError: The file can't be read or has lines that can't be used: what, where, how many.
+    """
+    name = format or detect(path)
+    if name not in FORMATS:
+        raise DataError(f"There is no format {name!r}.", hint=f"formats are {', '.join(FORMATS)}")
+    return FORMATS[name].read(path, skip_bad, interval_s)

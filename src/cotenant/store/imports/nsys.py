@@ -1,0 +1,180 @@
+"""SQLite exports of Nsight Systems: columns are looked up, since they change from release to release."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotenant.errors import DataError
+from cotenant.store.imports.nsys_tenants import attribute, columns_of
+from cotenant.store.imports.problems import Problems, nothing_in
+from cotenant.store.imports.result import Imported, Series
+from cotenant.tenancy.records import Columns
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+SETS = "CUPTI_ACTIVITY_KIND_MEMSET"
+MAGIC = b"SQLite format 3\x00"
+_NAMES = ("demangledName", "shortName", "mangledName", "name")
+"""Where a kernel's name may be, the most telling first."""
+_COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH",
+               10: "PtoP"}  # fmt: skip
+_METRICS = (
+    (r"^SMs? Active", "sm_active", "share", 0.01),
+    (r"^SM Issue", "sm_issue", "share", 0.01),
+    (r"^Tensor Active", "tensor_active", "share", 0.01),
+    (r"^DRAM Read (Bandwidth|Throughput)", "dram_read_active", "share", 0.01),
+    (r"^DRAM Write (Bandwidth|Throughput)", "dram_write_active", "share", 0.01),
+    (r"^GPC Clock Frequency", "sm_clock_mhz", "MHz", 1.0),
+)
+"""Their names, ours, the unit, and what to multiply by; the rest of the counters stays in the file."""
+
+
+def recognise(path: Path) -> bool:
+    """Whether the file is an SQLite database."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read(path: Path, *, skip_bad: bool) -> Imported:
+    """Kernels, copies and GPU counters of a profile. Raises DataError."""
+    with _opened(path) as db:
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
+        if KERNELS not in tables and "GPU_METRICS" not in tables:
+            raise nothing_in(path, f"table {KERNELS} and no GPU_METRICS, so no kernel was traced")
+        anchor_ns = _anchor_ns(db, tables)
+        problems = Problems()
+        kernels = _kernels(db, tables, problems)
+        series = _series(db, tables, anchor_ns or 0)
+        facts = {
+            "schema": _meta(db, tables),
+            "gpus": _gpus(db, tables),
+            "session_start_utc_ns": anchor_ns,
+        }
+    skipped = problems.settle(path, skip_bad=skip_bad)
+    if not kernels and not series:
+        raise nothing_in(path, "kernels")
+    if kernels and anchor_ns:
+        kernels = {**kernels, "start_ns": kernels["start_ns"] + anchor_ns}
+    return Imported(
+        path=path,
+        format="nsys",
+        clock="1970 (UTC), by the session's start" if anchor_ns else "the session's start",
+        series=series,
+        kernels=kernels,
+        facts=facts,
+        skipped=skipped,
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database, only to be read; whatever SQLite complains of is a sentence."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            yield db
+    except sqlite3.Error as error:
+        raise DataError(
+            f"{path} can't be read as an export of Nsight Systems: {error}.",
+            hint="export it again: nsys export --type sqlite REPORT.nsys-rep",
+        ) from None
+
+
+def _kernels(db: sqlite3.Connection, tables: set[str], problems: Problems) -> Columns:
+    rows: list[tuple[Any, ...]] = []
+    if KERNELS in tables:
+        columns = columns_of(db, KERNELS)
+        name = next((one for one in _NAMES if one in columns), None)
+        if name is None or "StringIds" not in tables:
+            raise DataError(
+                f"{KERNELS} has none of the columns {', '.join(_NAMES)} (or there is no table StringIds), so kernels "
+                "have no names.",
+                hint="export the report again with this machine's nsys",
+            )
+        rows += _activity(db, KERNELS, f"(SELECT value FROM StringIds s WHERE s.id = a.{name})")  # noqa: S608 - one of our own names
+    if COPIES in tables:
+        kinds = " ".join(f"WHEN {kind} THEN '{name}'" for kind, name in _COPY_KINDS.items())
+        rows += _activity(db, COPIES, f"'[CUDA memcpy ' || CASE copyKind {kinds} ELSE copyKind END || ']'")
+    if SETS in tables:
+        rows += _activity(db, SETS, "'[CUDA memset]'")
+    good: list[tuple[int, tuple[Any, ...]]] = []
+    bad: list[tuple[int, tuple[Any, ...]]] = []
+    for number, row in enumerate(rows, 1):
+        usable = row[1] is not None and row[2] is not None and row[2] >= row[1] and row[0]
+        (good if usable else bad).append((number, row))
+    if bad:
+        problems.add("a kernel without a name, or that ends before it starts", [number for number, _ in bad])
+    if not good:
+        return {}
+    names, starts, ends, devices, streams, pids, correlations = zip(*(row for _, row in good), strict=True)
+    return {
+        "tenant": np.array(attribute(db, tables, pids, correlations, streams), dtype=object),
+        "name": np.array(names, dtype=object),
+        "device": np.array([f"GPU {device}" for device in devices], dtype=object),
+        "stream": np.array(streams, np.int64),
+        "start_ns": np.array(starts, np.int64),
+        "duration_ns": np.array(ends, np.int64) - np.array(starts, np.int64),
+    }
+
+
+def _activity(db: sqlite3.Connection, table: str, name: str) -> list[tuple[Any, ...]]:
+    """Rows of one kind of device activity: name, start, end, device, stream, process, correlation."""
+    columns = columns_of(db, table)
+    wanted = (("start", "NULL"), ("end", "NULL"), ("deviceId", "0"), ("streamId", "-1"), ("globalPid", "0"),
+              ("correlationId", "-1"))  # fmt: skip
+    chosen = ", ".join(f'a."{column}"' if column in columns else fallback for column, fallback in wanted)
+    return db.execute(f'SELECT {name}, {chosen} FROM {table} a ORDER BY a."start"').fetchall()  # noqa: S608 - our own names
+
+
+def _series(db: sqlite3.Connection, tables: set[str], anchor_ns: int) -> tuple[Series, ...]:
+    """GPU counters by device; a metric's number has a meaning only together with its type."""
+    if not {"GPU_METRICS", "TARGET_INFO_GPU_METRICS"} <= tables:
+        return ()
+    if not {"typeId", "metricId", "metricName"} <= columns_of(db, "TARGET_INFO_GPU_METRICS"):
+        return ()
+    series = []
+    listed = db.execute("SELECT DISTINCT typeId, metricId, metricName FROM TARGET_INFO_GPU_METRICS").fetchall()
+    for type_id, metric_id, metric in listed:
+        known = next((one for one in _METRICS if re.match(one[0], str(metric))), None)
+        if known is None:
+            continue
+        _, sensor, unit, factor = known
+        cursor = db.execute(
+            "SELECT timestamp, value FROM GPU_METRICS WHERE typeId = ? AND metricId = ? ORDER BY timestamp",
+            (type_id, metric_id),
+        )
+        rows = np.fromiter(cursor, dtype=[("t", np.int64), ("v", np.float64)])
+        if rows.size:
+            source = f"nsys {metric}"
+            series.append(
+                Series(f"GPU {type_id & 0xFF}", sensor, unit, source, rows["t"] + anchor_ns, rows["v"] * factor)
+            )
+    return tuple(series)
+
+
+def _anchor_ns(db: sqlite3.Connection, tables: set[str]) -> int | None:
+    table = "TARGET_INFO_SESSION_START_TIME"
+    if table not in tables or "utcEpochNs" not in columns_of(db, table):
+        return None
+    row = db.execute(f"SELECT utcEpochNs FROM {table} LIMIT 1").fetchone()  # noqa: S608 - our own name
+    return int(row[0]) if row and row[0] is not None else None
+
+
+def _meta(db: sqlite3.Connection, tables: set[str]) -> str | None:
+    if "META_DATA_EXPORT" not in tables:
+        return None
+    row = db.execute("SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION'").fetchone()
+    return str(row[0]) if row else None
+
+
+def _gpus(db: sqlite3.Connection, tables: set[str]) -> Sequence[str]:
+    if "TARGET_INFO_GPU" not in tables or "name" not in columns_of(db, "TARGET_INFO_GPU"):
+        return ()
+    return [str(name) for (name,) in db.execute("SELECT name FROM TARGET_INFO_GPU")]

@@ -1,0 +1,128 @@
+"""`nvidia-smi --query-gpu=... --format=csv`: units in the header or in the cells, `[N/A]` where there is nothing."""
+
+import re
+from pathlib import Path
+
+from cotenant.errors import DataError
+from cotenant.store.imports import lines
+from cotenant.store.imports.lines import Cell, text_cell
+from cotenant.store.imports.problems import nothing_in
+from cotenant.store.imports.result import Imported
+from cotenant.store.imports.series import Kind, by_device
+from cotenant.store.imports.sheets import Sheet
+
+_SENSORS = {
+    "power.draw": ("power_w", "W"),
+    "power.draw.instant": ("power_instant_w", "W"),
+    "power.draw.average": ("power_average_w", "W"),
+    "power.limit": ("power_limit_w", "W"),
+    "enforced.power.limit": ("power_limit_w", "W"),
+    "clocks.current.sm": ("sm_clock_mhz", "MHz"),
+    "clocks.sm": ("sm_clock_mhz", "MHz"),
+    "clocks.current.graphics": ("graphics_clock_mhz", "MHz"),
+    "clocks.gr": ("graphics_clock_mhz", "MHz"),
+    "clocks.current.memory": ("memory_clock_mhz", "MHz"),
+    "clocks.mem": ("memory_clock_mhz", "MHz"),
+    "temperature.gpu": ("temperature_c", "°C"),
+    "temperature.memory": ("memory_temperature_c", "°C"),
+    "utilization.gpu": ("any_kernel_share", "%"),
+    "utilization.memory": ("any_memory_access_share", "%"),
+    "memory.used": ("memory_used_bytes", "MiB"),
+    "memory.total": ("memory_total_bytes", "MiB"),
+    "fan.speed": ("fan_share", "%"),
+}
+"""Its names, our names, and the unit that the values must have."""
+_OURS = {"%": ("share", 100.0), "MiB": ("B", 2.0**-20)}
+"""Units that we write otherwise, and what to divide by."""
+_DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "gpu_serial", "serial")
+"""What tells GPUs apart, the lasting first."""
+ONLY_GPU = "GPU 0"
+"""The name of the GPU in a file that tells none apart."""
+_UNITS = {"w": "W", "mhz": "MHz", "%": "%", "mib": "MiB", "c": "°C"}
+
+
+def is_header(header: list[str]) -> bool:
+    """Whether these are fields of nvidia-smi."""
+    return sum(_field(name)[0] in _SENSORS for name in header) >= 1 and any("." in name for name in header)
+
+
+def read_header(path: Path) -> list[str]:
+    """The fields, as they stand in the first line."""
+    first = lines.head(path, 1)
+    return [name.strip() for name in first[0].split(",")] if first else []
+
+
+def sheet(path: Path) -> Sheet:
+    """What its header says. Raises DataError."""
+    header = read_header(path)
+    fields = [_field(name) for name in header]
+    names = [name for name, _ in fields]
+    if "timestamp" not in names:
+        raise DataError(
+            f"{path} has no column 'timestamp' in line 1, so nothing says when its values were read.",
+            hint="query it too: nvidia-smi --query-gpu=timestamp,uuid,power.draw,clocks.sm,temperature.gpu "
+            "--format=csv -lms 100",
+        )
+    wanted = {name: position for position, name in enumerate(names) if name in _SENSORS}
+    if not wanted:
+        raise nothing_in(path, f"sensor that is known here ({', '.join(_SENSORS)})")
+    for name, position in wanted.items():
+        _check_unit(path, header[position], fields[position][1], _SENSORS[name][1])
+    at = names.index("timestamp") + 1
+    cells = {at: Cell("t_ns", "timestamp", text_cell(at), "time")}
+    device = next((name for name in _DEVICE if name in names), None)
+    if device is not None:
+        at = names.index(device) + 1
+        cells[at] = Cell("device", device, text_cell(at), "category")
+    for name, position in wanted.items():
+        unit = _SENSORS[name][1]
+        at = position + 1
+        cells[at] = Cell(name, header[position], _in_unit(text_cell(at), unit), "number", required=False)
+    facts = {"fields": header, "gpus_told_apart_by": device or "nothing: taken as one GPU"}
+    return Sheet(path, tuple(header), cells, facts)
+
+
+def kinds(found: Sheet) -> dict[str, Kind]:
+    """What each column of numbers is."""
+    return {cell.name: _kind(cell.name) for cell in found.cells.values() if cell.kind == "number"}
+
+
+def read(path: Path, *, skip_bad: bool) -> Imported:
+    """Every reading in the file. Raises DataError."""
+    found = sheet(path)
+    table = found.by_lines(skip_bad=skip_bad)
+    if not len(table.columns["t_ns"]):
+        raise nothing_in(path, "readings")
+    return Imported(
+        path=path,
+        format="nvidia-smi",
+        clock="the machine's local time, taken as UTC",
+        series=by_device(table.columns, kinds(found), table.categories.get("device", (ONLY_GPU,))),
+        facts=found.facts,
+        skipped=table.skipped,
+    )
+
+
+def _kind(name: str) -> Kind:
+    sensor, stated = _SENSORS[name]
+    unit, per = _OURS.get(stated, (stated, 1.0))
+    return Kind(sensor, unit, f"nvidia-smi {name}", per)
+
+
+def _field(name: str) -> tuple[str, str | None]:
+    """`power.draw [W]` -> its name and the unit in the header, if any."""
+    match = re.fullmatch(r"([\w.]+)\s*(?:\[(.*)\])?", name.strip().lower())
+    return (match[1], match[2]) if match else (name, None)
+
+
+def _check_unit(path: Path, column: str, stated: str | None, expected: str) -> None:
+    if stated is not None and _UNITS.get(stated, stated) != expected:
+        raise DataError(
+            f"{path} gives {column!r} in {stated!r} in line 1; it should be in {expected}.",
+            hint="write the file with nvidia-smi --format=csv or csv,nounits",
+        )
+
+
+def _in_unit(cell: str, unit: str) -> str:
+    """SQL of a cell that may carry its unit: of another unit letters are left over, and it is no number then."""
+    return f"rtrim({cell}, ' {'C' if unit == '°C' else unit}')"

@@ -1,1 +1,0 @@
-"""The feature-search pipeline as a workload: data, candidates, features, scores."""

@@ -1,5 +1,0 @@
-"""Labelled items to rank models by: opened by name, read a batch at a time."""
-
-from cotenant.workloads.search.data.opening import check_data, open_data
-
-__all__ = ["check_data", "open_data"]

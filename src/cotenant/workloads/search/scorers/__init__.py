@@ -1,5 +1,0 @@
-"""Scorers: how well do features separate the classes?"""
-
-from cotenant.workloads.search.scorers.finding import SCORERS, find_scorer
-
-__all__ = ["SCORERS", "find_scorer"]

@@ -1,0 +1,101 @@
+"""`cotenant plan`: a file of jobs in, a table out, and one sentence for whatever is wrong."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from cotenant.cli.main import main
+from cotenant.errors import StudyError
+from cotenant.planning.assignment import Job, plan
+from cotenant.planning.comparison import compare
+from cotenant.planning.fleet import Fleet
+from cotenant.planning.jobs import CLASSES
+from cotenant.planning.jobs_file import read_jobs
+from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
+
+HEADER = "exp,input_size,reps,uuid,cabinet,node,ts,perf,freq,memfreq,temp,pwr,dev_id"
+
+
+@pytest.fixture
+def database(tmp_path, monkeypatch, capsys):
+    lines = [HEADER]
+    for gpu in range(8):
+        for run in range(3):
+            time_ms = 2400 * (1 + 0.01 * gpu) + run
+            place, at = f"GPU-{gpu:04d},c1,{gpu // 4}", 1600000000 + run
+            lines.append(f"sgemm,25536,100,{place},{at},{time_ms},{1400 - 14 * gpu},877,60,297,0")
+    table = tmp_path / "fleet.csv"
+    table.write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("COTENANT_DB", str(tmp_path / "db"))
+    assert main(["db", "add", str(table)]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+def jobs(folder, text):
+    path = folder / "jobs.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_plan_names_gpus_clocks_and_what_is_predicted(database, capsys):
+    file = jobs(database, "- {name: train, class: bert, gpus: 2, time: 2h}\n- {name: copy, class: pagerank, time: 60s}")
+    assert main(["plan", file, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    by_name = {row["job"]["name"]: row for row in answer["placed"]}
+    assert by_name["train"]["gpus"] == ["GPU-0000", "GPU-0001"]
+    assert by_name["copy"]["gpus"] == ["GPU-0007"]
+    assert main(["plan", file]) == 0
+    told = capsys.readouterr().out
+    assert "predicted from measured profiles" in told
+    assert "train: GPU-0000, GPU-0001" in told
+
+
+def test_a_plan_from_simulated_profiles_says_so_everywhere():
+    fleet = Fleet(
+        ("sim:v100-sxm2-16gb#0",), np.ones(1), np.array([1380.0]), np.array([297.0]), np.array([0]), simulated=True
+    )
+    found = plan(fleet, [Job("train", CLASSES[0], 1, 3600.0)])
+    compared = compare(fleet, count=5, seeds=[1, 2], load=0.5)
+    told = [shown(plan_tables(found)), shown(comparison_parts(compared))]
+    assert found.simulated
+    assert all(one.simulated for one in compared)
+    assert all("SIMULATED" in text and "measured" not in text for text in told)
+
+
+def shown(parts):
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(*parts)
+    return console.export_text()
+
+
+def test_policies_can_be_compared(database, capsys):
+    assert main(["plan", "--compare", "--draws", "2", "--drawn-jobs", "30", "--json"]) == 0
+    assert {one["policy"] for one in json.loads(capsys.readouterr().out)} >= {"random", "pal", "slack"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "holds no list of jobs"),
+        ("- {name: a, time: 1h}", "either `class` or `core_share`"),
+        ("- {name: a, class: bret, time: 1h}", "no class 'bret'"),
+        ("- {name: a, class: bert, time: soon}", "time"),
+        ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "two jobs are called 'a'"),
+        ("- [", "is no YAML"),
+    ],
+)
+def test_a_wrong_file_gets_a_sentence(tmp_path, text, sentence):
+    with pytest.raises(StudyError) as caught:
+        read_jobs(Path(jobs(tmp_path, text)))
+    assert sentence in " ".join([caught.value.message, *caught.value.problems])
+
+
+@pytest.mark.parametrize("arguments", [[], ["jobs.yaml", "--compare"], ["jobs.yaml", "--power-budget", "much"]])
+def test_wrong_arguments_get_a_sentence(arguments, capsys):
+    assert main(["plan", *arguments]) in (1, 2)
+    assert "Traceback" not in capsys.readouterr().err

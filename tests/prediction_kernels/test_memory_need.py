@@ -1,0 +1,15 @@
+"""What a workload takes of a GPU's memory."""
+
+from cotenant.devices.simulated.catalogue import find_gpu
+from cotenant.prediction.memory import FRAGMENTATION, need
+from cotenant.workloads.protocol import Properties
+
+GPU = find_gpu("t4")
+
+
+def test_a_need_names_its_parts():
+    parts = need(Properties(0, 100 << 20, None, None, 300 << 20), GPU)
+    assert parts is not None
+    assert (parts.weights >> 20, parts.activations >> 20, parts.context >> 20) == (100, 200, 380)
+    assert parts.lost == int((300 << 20) * FRAGMENTATION)
+    assert parts.total == parts.weights + parts.activations + parts.lost + parts.context

@@ -1,0 +1,128 @@
+"""The engine: host and device, loads, records, determinism, bounded memory."""
+
+import numpy as np
+import pytest
+
+from cotenant.prediction.sharing import simulate as simulating
+from cotenant.prediction.sharing.simulate import Player, simulate
+from cotenant.prediction.sharing.trace import Trace, plain_trace
+from cotenant.prediction.sharing.turns import Slicing
+
+
+def test_a_busy_device_hides_the_host_and_a_slow_host_starves_the_device():
+    busy = plain_trace(kernels=100, device_ns=5e6, host_ns=1e6)
+    starved = plain_trace(kernels=100, device_ns=1e6, host_ns=5e6)
+    for trace, expected in ((busy, 5e6 + 1e4), (starved, 5e6 + 1e4)):
+        outcome = simulate([Player(trace)], window_end_ns=1e8)
+        assert np.diff(outcome.requests[0].done) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_closed_loop_begins_the_next_request_when_the_last_is_done():
+    outcome = simulate([Player(plain_trace(kernels=10, device_ns=1e6))], window_end_ns=1e7)
+    one = outcome.requests[0]
+    assert one.started[1:] == pytest.approx(one.done[:-1])
+    assert one.intended == pytest.approx(one.started)
+
+
+def test_outstanding_requests_wait_behind_each_other():
+    outcome = simulate([Player(plain_trace(kernels=10, device_ns=1e6), outstanding=3)], window_end_ns=1e7)
+    one = outcome.requests[0]
+    assert (one.done - one.intended)[5:] == pytest.approx(3e6)
+
+
+def test_open_loads_start_when_due_or_when_free():
+    due = np.array([0, 5_000_000, 5_500_000], np.int64)
+    trace = plain_trace(kernels=10, device_ns=1e6)
+    outcome = simulate([Player(trace, outstanding=0, arrivals_ns=due)], window_end_ns=1e7)
+    one = outcome.requests[0]
+    assert one.intended == pytest.approx(due)
+    assert one.started == pytest.approx([0, 5e6, 6e6])
+    assert outcome.finished
+
+
+def test_an_open_load_without_requests_ends_at_once():
+    trace = plain_trace(kernels=10, device_ns=1e6)
+    outcome = simulate([Player(trace, outstanding=0, arrivals_ns=np.empty(0, np.int64))], window_end_ns=1e7)
+    assert outcome.finished
+    assert outcome.requests[0].done.size == 0
+
+
+def test_overload_ends_at_the_deadline_with_the_rest_unserved():
+    due = np.arange(0, 10_000_000, 100_000, dtype=np.int64)
+    trace = plain_trace(kernels=10, device_ns=1e6)
+    outcome = simulate([Player(trace, outstanding=0, arrivals_ns=due)], window_end_ns=1e7, deadline_ns=1.2e7)
+    assert not outcome.finished
+    assert outcome.requests[0].done.size == 11
+
+
+def test_who_is_done_early_keeps_the_others_company():
+    quick, slow = plain_trace(kernels=10, device_ns=1e6), plain_trace(kernels=10, device_ns=3e7)
+    outcome = simulate([Player(quick), Player(slow)], window_end_ns=2e7)
+    assert outcome.requests[0].done[-1] > 2e7
+    last_due = outcome.requests[1].intended < 2e7
+    assert np.all(outcome.requests[1].done[last_due] <= outcome.end_ns)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
+    players = [Player(plain_trace(kernels=30, device_ns=2e6, host_ns=2.5e6, occupancy=0.6))] * 3
+    first, second, other = (simulate(players, window_end_ns=1e8, host_spread=0.05, seed=seed) for seed in (7, 7, 8))
+    for a, b in zip(first.requests, second.requests, strict=True):
+        assert a.done.tobytes() == b.done.tobytes()
+    assert first.activity.tobytes() == second.activity.tobytes()
+    assert first.requests[0].done.tobytes() != other.requests[0].done.tobytes()
+
+
+def test_emptying_the_buffer_changes_nothing(monkeypatch):
+    players = [Player(plain_trace(kernels=20, device_ns=2e6, host_ns=1e6, occupancy=0.7))] * 3
+    slices = Slicing(5e5, 5e4, 1e4)
+    for slicing in (None, slices):
+        whole = simulate(players, window_end_ns=1e8, slicing=slicing, host_spread=0.05)
+        monkeypatch.setattr(simulating, "BUFFER_ROWS", 5)
+        pieces = simulate(players, window_end_ns=1e8, slicing=slicing, host_spread=0.05)
+        monkeypatch.undo()
+        for a, b in zip(whole.requests, pieces.requests, strict=True):
+            assert b.done == pytest.approx(a.done, abs=1.0)
+
+
+def test_stages_end_in_order_and_the_first_output_comes_with_its_kernel():
+    trace = Trace(
+        duration_ns=np.full(6, 1e6),
+        occupancy=np.ones(6),
+        dram=np.zeros(6),
+        tensor=np.zeros(6),
+        launch_ns=np.zeros(6),
+        slot=np.array([0, 0, 1, 1, 1, 2]),
+        before_ns=1e5,
+        after_ns=2e5,
+    )
+    outcome = simulate([Player(trace, first_output=4)], window_end_ns=1e6, deadline_ns=1e8)
+    one = outcome.requests[0]
+    assert one.slot_ends[0] == pytest.approx([1e5, 2.1e6, 5.1e6, 6.1e6, 6.3e6])
+    assert one.first[0] == pytest.approx(5.1e6)
+    assert one.device[0] == pytest.approx(6e6)
+
+
+def test_activity_is_the_share_that_was_used():
+    trace = plain_trace(kernels=10, device_ns=5e6, occupancy=0.5, dram=0.25)
+    outcome = simulate([Player(trace, sm_part=0.5, dram_part=0.5)], window_end_ns=1e9)
+    assert outcome.activity[:9] == pytest.approx(np.tile([1.0, 0.25, 0.0, 0.125], (9, 1)), rel=1e-3)
+
+
+def test_turns_cost_what_switching_costs():
+    full = plain_trace(kernels=400, device_ns=5e7)
+    outcome = simulate([Player(full)] * 3, window_end_ns=2e9, slicing=Slicing(2e6, 2e5, 1e4))
+    for one in outcome.requests:
+        assert np.mean(np.diff(one.done)) == pytest.approx(3 * 5e7 * 1.1, rel=0.02)
+
+
+def test_a_tenant_alone_pays_for_no_turns():
+    full = plain_trace(kernels=400, device_ns=5e7)
+    outcome = simulate([Player(full)], window_end_ns=5e8, slicing=Slicing(2e6, 2e5, 1e4))
+    assert np.diff(outcome.requests[0].done) == pytest.approx(5e7)
+
+
+@pytest.mark.parametrize("wrong", [{"duration_ns": np.zeros(1)}, {"occupancy": np.array([1.5])}, {"dram": np.ones(2)}])
+def test_a_trace_that_makes_no_sense_is_refused(wrong):
+    good = {name: np.ones(1) for name in ("duration_ns", "occupancy", "dram", "tensor", "launch_ns")}
+    with pytest.raises(ValueError, match="kernel"):
+        Trace(**{**good, "slot": np.zeros(1, np.int64), **wrong})

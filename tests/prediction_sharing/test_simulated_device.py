@@ -1,0 +1,179 @@
+"""A simulated GPU as a device: names, ways to share, parts, controls, and every refusal in one sentence."""
+
+import json
+
+import pytest
+
+from cotenant.devices import find_device
+from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
+from cotenant.devices.simulated.sharing import arrange, sharing_modes
+from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.workloads.protocol import WorkloadSpec
+
+GIB = 2**30
+
+
+def gpu(name: str = "a100-sxm4-40gb") -> SimulatedGpu:
+    device = find_device(f"sim:{name}")
+    assert isinstance(device, SimulatedGpu)
+    return device
+
+
+def tenants(count: int, **options: object) -> tuple[Tenant, ...]:
+    spec = WorkloadSpec(name="distilbert")
+    return tuple(
+        Tenant(name=f"t{number}", of="t", workload=spec, load=Load(kind="closed"), **options) for number in range(count)
+    )
+
+
+def laid_out(mode: str, count: int, *shares: float | str, on: str = "a100-sxm4-40gb", needs: dict | None = None):
+    return arrange(gpu(on).gpu, Sharing(mode=mode, shares=shares), tenants(count), needs or {})
+
+
+def refusal(*args: object, **options: object) -> SharingUnavailable:
+    with pytest.raises(SharingUnavailable) as error:
+        laid_out(*args, **options)
+    assert "\n" not in error.value.message
+    assert error.value.hint
+    return error.value
+
+
+def test_an_unknown_gpu_gets_the_nearest_names():
+    with pytest.raises(DeviceError, match="no simulated GPU") as error:
+        find_device("sim:a100-sxm4-40")
+    assert "a100-sxm4-40gb" in error.value.hint
+
+
+def test_a_fleet_is_a_group_of_its_members():
+    assert find_device("sim:v100-sxm2-16gb*8").names[7] == "sim:v100-sxm2-16gb#7"
+    with pytest.raises(DeviceError, match="fleet of 8"):
+        open_simulated("v100-sxm2-16gb*8")
+    assert gpu("v100-sxm2-16gb#3").die != gpu("v100-sxm2-16gb#4").die
+    assert gpu("v100-sxm2-16gb#3").name == "sim:v100-sxm2-16gb#3"
+
+
+def test_your_own_gpu_keeps_its_path_as_its_name(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("like: a100-sxm4-40gb\ntitle: Mine\nsms: 60\n")
+    device = find_device(f"sim:{file}")
+    assert device.name == f"sim:{file}"
+    assert find_device(device.name).gpu.sms == 60
+
+
+def test_what_it_says_about_itself_is_json_and_says_simulated():
+    device = gpu()
+    assert device.simulated
+    assert json.loads(json.dumps(device.describe()))["simulated"] is True
+    assert all(info.source.startswith("simulated") for probe in device.probes() for info in probe.sensors)
+    assert device.lock_keys() == ()
+
+
+def test_no_process_can_sit_on_it():
+    with pytest.raises(DeviceError, match="no process can run on it"):
+        gpu().seat({})
+
+
+def test_half_precision_where_there_are_tensor_cores_for_it():
+    assert gpu().default_dtype == "float16"
+    assert gpu("k80").default_dtype == "float32"
+
+
+def test_turns_and_mps_give_everybody_the_whole_device():
+    for mode in ("processes", "mps", "streams"):
+        assert {part.sms for part in laid_out(mode, 3).parts} == {108}
+    assert laid_out("processes", 2).slicing is not None
+    assert laid_out("mps", 2).slicing is None
+    assert laid_out("streams", 2).shared_host
+    assert laid_out("exclusive", 2).shared_host
+    assert "exclusive" not in {mode.mode for mode in sharing_modes(gpu().gpu)}
+
+
+def test_shares_of_mps_cap_the_sms_and_leave_them_common_ground():
+    parts = laid_out("mps", 2, 60.0, 40.0).parts
+    assert [part.sms for part in parts] == [64, 43]
+    assert {(part.sm_domain, part.domain_sms) for part in parts} == {(0, 108)}
+
+
+def test_green_splits_sms_in_groups_and_shares_dram():
+    parts = laid_out("green", 3).parts
+    assert [part.sms for part in parts] == [36, 36, 36]
+    assert len({part.sm_domain for part in parts}) == 3
+    assert {(part.dram_domain, part.dram_share) for part in parts} == {(0, 1.0)}
+
+
+def test_mig_gives_even_instances_and_large_ones_to_who_needs_memory():
+    assert [part.label for part in laid_out("mig", 2).parts] == ["3g.20gb", "3g.20gb"]
+    assert [part.label for part in laid_out("mig", 7).parts] == ["1g.5gb"] * 7
+    needy = laid_out("mig", 3, needs={"t0": GIB, "t1": GIB, "t2": 15 * GIB}).parts
+    assert needy[2].memory_bytes >= 15 * GIB
+    assert len({part.dram_domain for part in needy}) == 3
+
+
+def test_mig_as_asked():
+    parts = laid_out("mig", 2, "4g.20gb", "3g.20gb").parts
+    assert [part.sms for part in parts] == [56, 42]
+    assert [part.dram_share for part in parts] == [0.5, 0.5]
+
+
+def test_every_sharing_that_is_not_possible_is_refused_in_one_sentence():
+    assert "v100-sxm2-16gb lacks MIG" in refusal("mig", 2, on="v100-sxm2-16gb").message
+    assert "pinned" in refusal("pinned", 2).message
+    assert "3g.21gb" in refusal("mig", 2, "3g.21gb", "3g.20gb").message
+    assert "at once" in refusal("mig", 2, "7g.40gb", "1g.5gb").message
+    assert "8 MIG instances" in refusal("mig", 8).message
+    message = refusal("mig", 2, "1g.5gb", "3g.20gb", needs={"t0": 9 * GIB}).message
+    assert "t0 needs 9.0 GiB" in message
+    assert "4.75 GiB" in message
+    assert "t1 needs 30.0 GiB" in refusal("mig", 2, needs={"t1": 30 * GIB}).message
+    assert "groups of 4" in refusal("green", 40).message
+    assert "add up to 110 %" in refusal("green", 2, 60.0, 50.0).message
+    assert "2 shares for 3 tenants" in refusal("mps", 3, 50.0, 50.0).message
+    assert "'half'" in refusal("mps", 2, "half", 50.0).message
+
+
+def test_a_measured_time_calibrates_a_workload_on_the_whole_gpu_and_on_parts_alike():
+    device = gpu()
+    request = device.request(WorkloadSpec(name="distilbert", batch=8, seq=64))
+    whole, half = laid_out("streams", 1).parts[0], laid_out("green", 2).parts[0]
+    plain, mine = device.controls({}), device.controls({"device_ms": {"distilbert": 5.0}})
+    assert device.trace(request, whole, mine).device_ns == pytest.approx(5e6)
+    factor = 5e6 / device.trace(request, whole, plain).device_ns
+    assert device.trace(request, half, mine).device_ns == pytest.approx(
+        factor * device.trace(request, half, plain).device_ns
+    )
+    other = device.controls({"device_ms": {"bert-base": 5.0}})
+    assert device.trace(request, whole, other).device_ns == device.trace(request, whole, plain).device_ns
+
+
+def test_a_time_of_an_unknown_workload_gets_the_nearest_name():
+    with pytest.raises(WorkloadError) as refused:
+        gpu().controls({"device_ms": {"distilbart": 5.0}})
+    assert "distilbert" in (refused.value.hint or "")
+
+
+def test_old_gpus_lack_what_they_lack():
+    modes = {mode.mode: mode for mode in gpu("k80").sharings()}
+    assert modes["processes"].available
+    assert not modes["mps"].available
+    assert not modes["mig"].available
+    assert modes["mps"].instead == "processes"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"governor": "performance"},
+        {"fusion": "magic"},
+        {"clock_mhz": 9000},
+        {"power_w": "a lot"},
+        {"host_us": True},
+        {"device_ms": 3},
+        {"device_ms": {"resnet50": 0}},
+        {"device_ms": {"resnet50": "x"}},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings):
+    with pytest.raises(DeviceError):
+        gpu().controls(settings)

@@ -1,0 +1,134 @@
+"""A budget of time is kept: fewer items are planned, the search stops in time, ranks what it has, and can go on."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from cotenant.api.search import search
+from cotenant.errors import CotenantError
+from cotenant.ranking import allowance as allowance_module
+from cotenant.ranking import preparation
+from cotenant.ranking.allowance import Allowance, Later
+from cotenant.ranking.costs import Predicted
+from cotenant.ranking.folder import SearchFolder
+from cotenant.ranking.halving import all_at_once
+from cotenant.ranking.planning import plan
+from cotenant.ranking.scorers import find_scorer
+from cotenant.ranking.settings import Settings
+from cotenant.ranking.tree import Path, Step
+
+PER_PART_S = 100.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+    state = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(allowance_module, "time", SimpleNamespace(monotonic=lambda: state.now))
+    return state
+
+
+@pytest.fixture
+def slow_parts(clock, monkeypatch):
+    """Every part is one batch, and by the clock takes long."""
+    commit = SearchFolder.commit
+
+    def slowly(folder, leaf, first, features):
+        commit(folder, leaf, first, features)
+        clock.now += PER_PART_S
+
+    monkeypatch.setattr(SearchFolder, "commit", slowly)
+    monkeypatch.setattr(preparation, "PART_S", 0.0)
+
+
+def ready(*, items=2000, models=2, per_item_s=0.1, score_s=0.0):
+    """Models of one architecture each, whose every item takes the same time."""
+    paths = {one: Path(one, (Step(f"digest {one}", "whole", 4, seconds=per_item_s),)) for one in range(models)}
+    return SimpleNamespace(
+        bench=SimpleNamespace(
+            data=range(items),
+            batch=32,
+            candidates=[SimpleNamespace(architecture=f"kind {one}") for one in range(models)],
+        ),
+        least_items=96,
+        ranked=tuple(range(models)),
+        paths=paths,
+        scorer=find_scorer("knn"),
+        score_s=lambda count: score_s * count,
+        plan=lambda count, exact: all_at_once(models, count),
+        predict=lambda rounds: Predicted(models * per_item_s * rounds[-1].items, 0.0, 0.0),
+    )
+
+
+def planned(budget_s, **of):
+    return plan(ready(**of), Settings("data", (), exact=True), Allowance(budget_s), None)
+
+
+def test_the_plan_takes_as_many_items_as_can_be_handled_baselines_included(clock):
+    # 0.2 s per item for two models, as much again for random weights in both.
+    assert planned(None).items == 2000
+    assert planned(None).predicted_s == pytest.approx(800)
+    assert planned(1000.0).items == 2000
+    some = planned(200.0)
+    assert some.predicted_s == pytest.approx(0.4 * some.items)
+    assert 0.75 * 200 < some.predicted_s < 0.9 * 200
+    assert some.items % 32 == 0
+    assert some.notes == (f"At most {some.items:,} of 2,000 items are used, since all would take longer than asked.",)
+
+
+def test_a_budget_that_does_not_suffice_for_the_fewest_items_is_refused_at_once(clock):
+    with pytest.raises(CotenantError, match=r"rank 2 models even on 96 items: .*about 38.4 s, and 30 s are") as refused:
+        planned(30.0)
+    assert refused.value.hint == "--budget 50s, or fewer models"
+    assert planned(45.0).items == 96
+
+
+def test_the_time_that_preparation_took_is_gone(clock):
+    allowance = Allowance(400.0)
+    clock.now = 200.0
+    found = plan(ready(), Settings("data", (), exact=True), allowance, None)
+    assert found.items == planned(200.0).items
+
+
+def test_a_search_that_goes_on_keeps_to_its_items(clock):
+    found = plan(ready(), Settings("data", (), exact=True), Allowance(1.0), 512)
+    assert found.items == 512
+
+
+def test_what_is_left_is_counted_at_the_pace_of_the_work_so_far(clock):
+    allowance = Allowance(100.0)
+    assert allowance.items(per_item_s=0.5, later=Later(0.5)) == pytest.approx(100)
+    clock.now, allowance.done_s = 40.0, 20.0  # twice as long as predicted
+    assert allowance.pace == pytest.approx(2.0)
+    assert allowance.items(per_item_s=0.5, later=Later(0.5, 3.0), first=20) == pytest.approx(
+        (60 / 2 - 3 - 20 * 0.5) / 1.0
+    )
+    clock.now = 101.0
+    assert allowance.items(per_item_s=0.5, later=Later(0.5)) == 0
+
+
+def test_a_search_whose_time_is_up_ranks_what_it_has_and_goes_on_when_asked(siblings, photos, tmp_path, slow_parts):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1, seed=3)
+    cut = search(str(photos), [str(made)], scorer="knn", budget_s=1.5 * PER_PART_S, out=tmp_path / "cut")
+    assert (cut.items, cut.items_there) == (64, 72)
+    assert [line.estimate.n for line in cut.ranking] == [64]
+    assert [line.estimate.n for line in cut.baselines] == [64, 64], "a comparison on the same items"
+    (note,) = [note for note in cut.notes if "were up" in note]
+    assert "in round 1 of 1, after 64 of 72 items" in note
+    assert f"cotenant search --resume {cut.folder}" in note
+
+    whole = search(str(photos), [str(made)], scorer="knn", out=tmp_path / "whole")
+    on = search(None, resume=cut.folder)
+    assert on.items == 72
+    assert [(line.name, line.estimate) for line in on.ranking] == [(line.name, line.estimate) for line in whole.ranking]
+    assert on.baselines == whole.baselines
+    assert not on.notes
+
+
+def test_too_few_items_to_rank_by_are_a_sentence_that_says_how_to_go_on(siblings, photos, tmp_path, slow_parts):
+    (made,) = siblings("vit-b-16-mini", 1, changed=1)
+    with pytest.raises(CotenantError, match=r"after 32 of 72 items: too few to rank by") as refused:
+        search(str(photos), [str(made)], scorer="knn", budget_s=0.5 * PER_PART_S, out=tmp_path / "out")
+    (folder,) = (tmp_path / "out").glob("*/*")
+    assert refused.value.hint == f"cotenant search --resume {folder}"
+    assert search(None, resume=folder, budget_s=1e6).items == 72

@@ -1,0 +1,30 @@
+"""How numbers look."""
+
+import pytest
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.text import duration, figure, percent, ratio_with_interval, size
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1.2345, "1.23"), (12.345, "12.3"), (1234.5, "1,234"), (0.012345, "0.0123"), (float("inf"), "∞")],
+)
+def test_three_significant_digits(value, text):
+    assert figure(value) == text
+
+
+def test_rounding_up_keeps_the_digits():
+    assert figure(9.999) == "10.0"
+    assert figure(0.9996) == "1.00"
+
+
+def test_the_interval_stands_beside_the_estimate():
+    assert ratio_with_interval(Estimate(1.62, 1.58, 1.671, 8, "bootstrap")) == "1.62 [1.58, 1.67]"
+    assert ratio_with_interval(Estimate(1.62, None, None, 1, "one block")) == "1.62 [?]"
+
+
+def test_time_and_size_in_words():
+    assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["0 s", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
+    assert size(1536 * 1024**2) == "1.50 GiB"
+    assert percent(0.0312) == "3.1 %"

@@ -1,0 +1,80 @@
+"""A folder of runs, and a server over it."""
+
+import http.client
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from view_runs import write_run
+
+from cotenant.api.view import _compared
+from cotenant.reporting.browser.server import Server
+from cotenant.reporting.browser.site import site_over
+
+
+class Browserless:
+    """Asks a server over a real socket, and keeps nothing."""
+
+    def __init__(self, server, index):
+        self.server, self.index = server, index
+        self.url = server.url
+
+    def ask(self, path, method="GET", host=None, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=20)
+        try:
+            connection.putrequest(method, path, skip_host=True)
+            connection.putheader("Host", f"127.0.0.1:{self.server.server_port}" if host is None else host)
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            answer.text = answer.read().decode()
+            return answer
+        finally:
+            connection.close()
+
+    def key(self, name):
+        """What stands for a run in addresses."""
+        [found] = [listed.entry.key for listed in self.index.all() if listed.entry.name == name]
+        return found
+
+
+@pytest.fixture
+def serve():
+    """Starts a server over a folder; all are ended with the test."""
+    running = []
+
+    def start(root):
+        site, index = site_over(root, _compared)
+        index.watch()
+        server = Server(0, site)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        running.append((server, index))
+        return Browserless(server, index)
+
+    yield start
+    for server, index in running:
+        index.close()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Two runs of one study, the later of which is slower; one that was simulated; one that can't be read."""
+    root = tmp_path_factory.mktemp("runs")
+    write_run(root / "pairs" / "monday", day=1)
+    write_run(root / "pairs" / "tuesday", day=2, slow=1.3)
+    write_run(root / "solo-sim", day=3, study="other", device="sim:a100", simulated=True, verdict="unstable", blocks=1)
+    (root / "broken").mkdir()
+    (root / "broken" / "manifest.json").write_text("{")
+    return root
+
+
+@pytest.fixture
+def site(serve, runs):
+    return serve(runs)

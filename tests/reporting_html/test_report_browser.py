@@ -1,0 +1,173 @@
+"""The page in a browser, from disk and without a network. Skipped where there is no Chromium or no Playwright."""
+
+import shutil
+from importlib import resources
+
+import pytest
+from report_runs import HOSTILE, write_run
+
+from cotenant.api.report import report
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: cotenant[browser]")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+    pytest.mark.slow,
+]
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+OPEN = {"poisson(10%)": (10.0, 1.0), "poisson(40%)": (40.0, 1.2), "poisson(60%)": (60.0, 4.0)}
+ROOFLINE = {"flops_per_s": {"float32": 1e11}, "bytes_per_s": 1e10, "cores": 2, "measured_utc": "2030-01-01"}
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browser")
+    plain = write_run(folder / "plain", loads=OPEN, manifest={"roofline": ROOFLINE})
+    hostile = write_run(
+        folder / "hostile",
+        tenants=(HOSTILE, "b"),
+        blocks=2,
+        verdict="unstable",
+        failed=[HOSTILE],
+        reasons=[HOSTILE],
+        manifest={"study_name": HOSTILE, "study": HOSTILE, "device_description": {HOSTILE: HOSTILE, "model": HOSTILE}},
+    )
+    invalid = write_run(folder / "invalid", verdict="invalid", failed=["tenants_alive"], reasons=["it died"], blocks=1)
+    return {name: report([run]).html for name, run in (("plain", plain), ("hostile", hostile), ("invalid", invalid))}
+
+
+class Visit:
+    """An open page, and all it complained about or asked for."""
+
+    def __init__(self, browser, path, **context):
+        self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, **context)
+        self.page = self.context.new_page()
+        self.complaints, self.requests = [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def draw_all(self):
+        """Open what is folded away and scroll to each figure, so that all are drawn."""
+        self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        waiting = self.page.locator(".drawing[data-figure]:not([data-drawn])")
+        for _ in range(400):
+            if waiting.count() == 0:
+                return
+            waiting.first.scroll_into_view_if_needed()
+            self.page.wait_for_timeout(50)
+        raise AssertionError("a figure was not drawn")
+
+
+@pytest.fixture
+def visit(chromium, pages):
+    opened = []
+
+    def go(name, **context):
+        opened.append(Visit(chromium, pages[name], **context))
+        return opened[-1]
+
+    yield go
+    for one in opened:
+        one.context.close()
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile", "invalid"])
+def test_the_page_opens_from_disk_without_a_complaint_and_asks_for_nothing(visit, name):
+    seen = visit(name)
+    seen.draw_all()
+    assert seen.complaints == []
+    assert [url for url in seen.requests if not url.startswith("file:")] == []
+    assert len(seen.requests) == 1
+
+
+def test_every_figure_is_drawn(visit):
+    seen = visit("plain")
+    seen.draw_all()
+    kinds = ("latency-1", "stp", "throughput", "fairness", "load", "stages-1", "roofline", "sensors")
+    for kind in kinds:
+        assert seen.page.locator(f".drawing[data-figure={kind}] svg path").count() > 1, kind
+
+
+def test_a_click_and_a_key_open_the_detail_of_a_mix(visit):
+    seen = visit("plain")
+    squares = seen.page.locator(".heat button")
+    shown = seen.page.locator(".detail:visible")
+    first = shown.get_attribute("id")
+    other = seen.page.locator(f".heat button:not([data-mix={first}])").first
+    other.click()
+    assert shown.get_attribute("id") == other.get_attribute("data-mix") != first
+    assert other.get_attribute("aria-pressed") == "true"
+    seen.page.wait_for_selector(".detail:visible .drawing[data-part=curves] svg")
+    seen.page.wait_for_selector(".detail:visible .drawing[data-part=timeline] svg")
+    last = squares.last
+    last.focus()
+    seen.page.keyboard.press("Enter")
+    assert shown.get_attribute("id") == last.get_attribute("data-mix")
+    assert seen.page.evaluate("document.activeElement.tagName") == "H3"
+
+
+def test_data_is_downloaded_as_csv(visit):
+    seen = visit("plain")
+    with seen.page.expect_download() as started:
+        seen.page.locator("button.download[data-figure=slowdown]").click()
+    assert started.value.suggested_filename == "slowdown.csv"
+    lines = started.value.path().read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("condition,tenant,mix,sharing")
+    assert len(lines) == 1 + 2 * 2 * 3
+
+
+def test_hostile_names_do_nothing_but_appear(visit):
+    seen = visit("hostile")
+    seen.draw_all()
+    for square in seen.page.locator(".heat button").all():
+        square.click()
+    seen.page.locator(".drawing[data-figure=stp] svg path").first.hover(force=True)
+    assert seen.page.evaluate("window.hacked") is None
+    assert seen.page.locator("main img").count() == 0
+    assert "<img src=x" in seen.page.locator("h1").inner_text()
+
+
+def test_a_page_without_a_valid_trial_says_why(visit):
+    assert "it died" in visit("invalid").page.locator("#answer").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_the_ground_it_is_on(visit, scheme):
+    page = visit("plain", color_scheme=scheme).page
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
+
+
+def test_nothing_overflows_on_a_phone(visit):
+    seen = visit("plain")
+    seen.page.set_viewport_size({"width": 390, "height": 800})
+    seen.page.reload()
+    seen.draw_all()
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["plain", "hostile"])
+def test_axe_finds_nothing_serious(visit, name, scheme):
+    pytest.importorskip("axe_playwright_python", reason="axe is not installed: cotenant[browser]")
+    seen = visit(name, color_scheme=scheme, bypass_csp=True)
+    seen.draw_all()
+    seen.page.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    serious = {
+        each["id"]: [node["html"][:160] for node in each["nodes"][:3]]
+        for each in found
+        if each["impact"] in {"serious", "critical"}
+    }
+    assert serious == {}

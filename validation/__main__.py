@@ -1,0 +1,61 @@
+"""`python -m validation`: how far to trust the simulation."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.main import main
+from cotenant.cli.output import as_json, console, show, show_json
+
+
+@click.command("validate", short_help="Compare the simulation with real measurements.")
+@click.option(
+    "--data",
+    required=True,
+    envvar="COTENANT_DATA",
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    help="Folder that holds the measured data.",
+)
+@click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be given several times.")
+@click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
+@click.option(
+    "--errors",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also write the errors that simulated figures carry.",
+)
+@as_json
+def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Path | None, as_json: bool) -> int:
+    """Compare the simulation with real measurements, data set by data set.
+
+    Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Data sets that are
+    not in the folder are named and left out. Exit code 1: a file can't be used; 3: a target is missed.
+    """
+    from cotenant.reporting.terminal.literal import literal
+    from validation.tables import progress, summary
+    from validation.validate import validate
+
+    talk = console(talk=True)
+    validation = validate(
+        data,
+        only,
+        write=write,
+        errors=errors,
+        seen=lambda one: talk.print(literal(progress(one))),
+    )
+    if as_json:
+        show_json(validation.to_json())
+    else:
+        show(summary(validation.results, validation.skipped))
+    for file in (write, errors):
+        if file is not None:
+            talk.print(f"Written: {file}")
+    if validation.damaged:
+        return Exit.ERROR
+    return Exit.BREACH if validation.missed else Exit.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(command=command, name="validation"))

@@ -1,0 +1,79 @@
+"""How far to trust the simulation, as a page: what was compared, with what, how well, and a figure for each."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from validation.result import Result, Skipped
+from validation.scatter import scatter
+from validation.tables import cells, progress, verdict
+
+HEAD = """# How far to trust the simulation
+
+Simulated beside measured, on public data. Written by `make validate DATA=DIR`
+(`make validate DATA=DIR`); nothing here is typed by hand.
+
+Constants of the simulation are fitted on a stated part of each data set. Every figure in the tables is taken over the
+other part: models, GPUs or cabinets that were held out, never random rows. Beside each stands what trivial baselines
+reach on the same rows. Errors are |simulated / measured - 1| unless a measure says otherwise; where a measure describes
+a population (a spread, a correlation), the column *measured* has its value in the held-out data.
+"""
+MOST_POINTS = 1500
+"""More than these are thinned in a figure, evenly; tables use all."""
+
+
+def markdown(results: Sequence[Result], skipped: Sequence[Skipped] = (), *, folder: str) -> str:
+    """The page; figures are expected in ``folder`` beside it."""
+    parts = [HEAD, _text(verdict(results, skipped)), "", *(f"- {_text(progress(one))}" for one in skipped)]
+    parts += [""] if skipped else []
+    for result, figure in zip(results, _names(folder, results), strict=True):
+        parts += [
+            f"## {_text(result.data_set)}: {_text(result.what)}",
+            "",
+            f"{_text(result.source)}. {result.n} rows, {result.n_held_out} held out. {_text(result.split)}",
+            "",
+            "| measure | simulated | measured | baselines | target | reached |",
+            "|---|---:|---:|---|---|---|",
+        ]
+        for measure in result.measures:
+            unknown = "" if measure.target is None else "no rows"
+            reached = unknown if measure.reached is None else "yes" if measure.reached else "**no**"
+            fitted = "" if measure.fitted is None else f" (rows used for fitting: {measure.fitted:.3g})"
+            name, value, *rest = (_text(cell) for cell in cells(measure))
+            parts.append(f"| {name} | {value}{fitted} | {' | '.join(rest)} | {reached} |")
+        notes = (*result.notes, *result.left_out)
+        parts += ["", *(f"- {_text(note)}" for note in notes), *([""] if notes else [])]
+        if result.rows:
+            parts += [f"![{_text(result.quantity)}: simulated over measured]({figure})", ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def figures(results: Sequence[Result], *, folder: str) -> dict[str, str]:
+    """The figures as SVG, by their path relative to the page."""
+    names = _names(folder, results)
+    return {name: _figure(result) for name, result in zip(names, results, strict=True) if result.rows}
+
+
+def _figure(result: Result) -> str:
+    every = -(-len(result.rows) // MOST_POINTS)
+    rows = result.rows[::every]
+    unit = f", {result.unit}" if result.unit else ""
+    return scatter(
+        [(row.measured, row.simulated, row.held_out) for row in rows],
+        across=f"measured {result.quantity}{unit}",
+        up=f"simulated {result.quantity}{unit}",
+    )
+
+
+def _names(folder: str, results: Sequence[Result]) -> list[str]:
+    """A file for each result, numbered within its data set, so that another data set renames nothing."""
+    seen: Counter[str] = Counter()
+    names = []
+    for result in results:
+        seen[result.data_set] += 1
+        names.append(f"{folder}/{result.data_set}-{seen[result.data_set]}.svg")
+    return names
+
+
+def _text(words: str) -> str:
+    """Text that Markdown shows as it is, also within a table."""
+    return words.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,70 @@
+"""Which data sets there are, and how they are run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+from cotenant.errors import DataError
+from validation.reading import HINT, AbsentData
+from validation.result import Result, Skipped
+
+DATA_SETS: tuple[str, ...] = (
+    "vidur",
+    "nvidia_tables",
+    "timm",
+    "orion",
+    "max_batch",
+    "nos",
+    "parvagpu",
+    "miso",
+    "mig",
+    "gavel",
+    "longhorn",
+    "zeus",
+    "sensor_traces",
+)
+"""Modules of this package, in the order in which they are run and shown."""
+
+
+NEED_NO_DATA = frozenset({"max_batch"})
+
+
+def run(data: Path, only: Sequence[str] = ()) -> Iterator[Result | Skipped]:
+    """The results of every data set, or of those named, as they come.
+
+    One that is absent or damaged doesn't keep the others from being compared; one that was asked for by its name does.
+
+    Raises:
+        DataError: There is no such folder or data set, the only ones named can't be used, or none can.
+    """
+    names = chosen(only)
+    if not data.is_dir():
+        raise DataError(f"There is no folder {str(data)!r} with measured data.", hint=HINT)
+    compared = bool(only)
+    for name in names:
+        validate: Callable[[Path], tuple[Result, ...]] = import_module(f"validation.{name}").validate
+        try:
+            results = validate(data)
+        except DataError as problem:
+            if only:
+                raise
+            yield Skipped(name, problem.message, damaged=not isinstance(problem, AbsentData))
+            compared = compared or not isinstance(problem, AbsentData)
+        else:
+            yield from results
+            compared = compared or name not in NEED_NO_DATA
+    if not compared:
+        raise DataError(f"{str(data)!r} holds none of the files of measured data.", hint=HINT)
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """The data sets to run: all, or those named, in their usual order."""
+    for name in only:
+        if name not in DATA_SETS:
+            near = get_close_matches(name, DATA_SETS, n=1)
+            raise DataError(
+                f"There is no data set {name!r} to validate against.",
+                hint=f"did you mean {near[0]!r}?" if near else f"they are {', '.join(DATA_SETS)}",
+            )
+    return tuple(name for name in DATA_SETS if not only or name in only)

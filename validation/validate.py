@@ -1,0 +1,141 @@
+"""`make validate`: how far to trust the simulation."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.devices.simulated.trust import ValidatedError, as_json
+from cotenant.errors import CotenantError
+from validation.result import Measure, Result, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Every result, in order."""
+
+    results: tuple[Result, ...]
+    skipped: tuple[Skipped, ...] = ()
+    """Data sets that were not compared, and why."""
+
+    @property
+    def damaged(self) -> tuple[Skipped, ...]:
+        """The data sets whose files are there and can't be used."""
+        return tuple(one for one in self.skipped if one.damaged)
+
+    @property
+    def missed(self) -> tuple[Measure, ...]:
+        """The measures that don't reach their targets."""
+        return tuple(measure for result in self.results for measure in result.missed)
+
+    def errors(self) -> tuple[ValidatedError, ...]:
+        """What simulated figures of each kind carry: the first measure of each result that stands for a kind."""
+        return tuple(
+            ValidatedError(
+                kind=result.stands_for,
+                measure=result.measures[0].name,
+                value=round(result.measures[0].value, 3),
+                unit=result.measures[0].unit,
+                n=result.measures[0].n,
+                data_set=result.data_set,
+                what=result.what,
+            )
+            for result in self.results
+            if result.stands_for is not None and math.isfinite(result.measures[0].value)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, rows included, with what was reached."""
+        return {
+            "results": [_result(result) for result in self.results],
+            "missed": len(self.missed),
+            "skipped": self.skipped,
+        }
+
+
+def validate(
+    data: Path,
+    only: Sequence[str] = (),
+    *,
+    write: Path | None = None,
+    errors: Path | None = None,
+    seen: Callable[[Result | Skipped], None] | None = None,
+) -> Validation:
+    """Compare the simulation with measured data.
+
+    Args:
+        data: The folder that holds the data.
+        only: Names of data sets; empty: all.
+        write: Where to write the page, a Markdown file; its figures go into a folder beside it.
+        errors: Where to write the errors that simulated figures carry, a JSON file.
+        seen: Called with each result, and each data set that had to be skipped, as it comes.
+
+    Raises:
+        DataError: There is no such folder, none of the data is in it, there is no data set of that name, or one that
+            was named is absent or damaged.
+    """
+    from validation.runner import run
+
+    results: list[Result] = []
+    skipped: list[Skipped] = []
+    for one in run(data, only):
+        if isinstance(one, Skipped):
+            skipped.append(one)
+        else:
+            results.append(one)
+        if seen is not None:
+            seen(one)
+    validation = Validation(tuple(results), tuple(skipped))
+    try:
+        if write is not None:
+            _write(validation, write)
+        if errors is not None:
+            errors.write_text(as_json(validation.errors()), encoding="utf-8")
+    except OSError as problem:
+        raise CotenantError(
+            f"can't write {problem.filename}: {problem.strerror}", hint="choose a file in a folder of yours"
+        ) from None
+    return validation
+
+
+def _write(validation: Validation, page: Path) -> None:
+    from validation.page import figures, markdown
+
+    drawn = figures(validation.results, folder=page.stem)
+    (page.parent / page.stem).mkdir(parents=True, exist_ok=True)
+    for name, svg in drawn.items():
+        (page.parent / name).write_text(svg, encoding="utf-8")
+    page.write_text(markdown(validation.results, validation.skipped, folder=page.stem), encoding="utf-8")
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "data_set": result.data_set,
+        "what": result.what,
+        "source": result.source,
+        "split": result.split,
+        "n": result.n,
+        "n_held_out": result.n_held_out,
+        "measures": [_measure(measure) for measure in result.measures],
+        "quantity": result.quantity,
+        "unit": result.unit,
+        "rows": result.rows,
+        "notes": result.notes,
+        "left_out": result.left_out,
+    }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    target = measure.target
+    return {
+        "name": measure.name,
+        "value": measure.value,
+        "unit": measure.unit,
+        "n": measure.n,
+        "measured": measure.measured,
+        "fitted": measure.fitted,
+        "baselines": measure.baselines,
+        "target": None if target is None else {"low": target.low, "high": target.high},
+        "reached": measure.reached,
+    }
