@@ -8,16 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cotenant.planning.solver.generation import Clock, Solved, Start, generate
-from cotenant.planning.solver.master import relax
+from cotenant.planning.solver.generation import PROOF, UNKNOWN, Clock, Solved, Start, generate
 from cotenant.planning.solver.pricing import price
-from cotenant.planning.solver.problem import Column, Problem, cost_of, devices_used
+from cotenant.planning.solver.problem import Column, Floats, Problem, cost_of, devices_used
 
-BLOCK_UNITS = 60
+BLOCK_UNITS = 80
 BLOCK_S = 6.0
 BOUND_SHARE = 0.2
 """Of the time, for a bound of the whole."""
-UNKNOWN = "none: there are too many groups to look at"
+STRETCH = (1.1, 1.03)
 
 
 def improve_in_blocks(
@@ -44,44 +43,50 @@ def improve_in_blocks(
     random = np.random.default_rng(seed)
     end = clock() + seconds * (1 - BOUND_SHARE)
     columns, missing = list(begun.columns), list(begun.left_out)
+    worth: Floats = np.zeros(problem.units)
     while clock() < end:
-        order = random.permutation(len(columns))
-        at = 0
-        while at < len(order) and clock() < end:
-            block, at = _block(columns, order, at, block_units)
-            rest = [columns[place] for place in range(len(columns)) if place not in block]
-            mine = [columns[place] for place in sorted(block)]
+        blocks = _blocks([columns[place] for place in random.permutation(len(columns))], block_units)
+        for number, mine in enumerate(list(blocks)):
+            if clock() >= end:
+                break
+            rest = [column for other, block in enumerate(blocks) if other != number for column in block]
             left = min(BLOCK_S, end - clock())
-            better, missing = _solved(problem, mine, missing, rest, clock, left)
-            if better is not None:
-                columns = rest + better
-                order, at = random.permutation(len(columns)), _past(at, len(order), len(columns))
-                told(cost_of(columns))
-    bound = bound_of_all(problem, columns, clock=clock, seconds=seconds * BOUND_SHARE) if not missing else 0.0
+            blocks[number], missing = _solved(problem, mine, missing, rest, worth, clock, left)
+            if blocks[number] is not mine:
+                told(cost_of([*rest, *blocks[number]]))
+        columns = [column for block in blocks for column in block]
+    settled = not missing and bool((worth > 0).all())
+    bound = bound_of_all(problem, worth, clock=clock, seconds=seconds * BOUND_SHARE) if settled else 0.0
     cost = cost_of(columns)
-    proof = "prices of the relaxation; one more tenant never frees room" if bound > 0 else UNKNOWN
-    return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), proof)
+    return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN)
 
 
-def _past(at: int, before: int, after: int) -> int:
-    """As far through the new order as through the old one."""
-    return after if at >= before else int(at * after / before)
-
-
-def _block(columns: list[Column], order: np.ndarray, at: int, units: int) -> tuple[set[int], int]:
-    block: set[int] = set()
+def _blocks(columns: list[Column], units: int) -> list[list[Column]]:
+    """Columns in the order given, cut where a block has enough units."""
+    blocks: list[list[Column]] = [[]]
     held = 0
-    while at < len(order) and held < units:
-        block.add(int(order[at]))
-        held += len(columns[int(order[at])].members)
-        at += 1
-    return block, at
+    for column in columns:
+        if held >= units:
+            blocks.append([])
+            held = 0
+        blocks[-1].append(column)
+        held += len(column.members)
+    return blocks
 
 
 def _solved(
-    problem: Problem, mine: list[Column], missing: list[int], rest: list[Column], clock: Clock, seconds: float
-) -> tuple[list[Column] | None, list[int]]:
-    """A block on its own; None where it is no better. Units without a place have another chance in every block."""
+    problem: Problem,
+    mine: list[Column],
+    missing: list[int],
+    rest: list[Column],
+    worth: Floats,
+    clock: Clock,
+    seconds: float,
+) -> tuple[list[Column], list[int]]:
+    """A block on its own, or as it was where it is no better. Units without a place have another chance in every block.
+
+    What placing each unit is worth in its block is noted in ``worth``.
+    """
     units = [unit for column in mine for unit in column.members] + missing
     number = {unit: place for place, unit in enumerate(units)}
     used = devices_used(problem, rest)
@@ -92,9 +97,10 @@ def _solved(
     )
     begun = Start(known, tuple(number[unit] for unit in missing))
     solved = generate(part, begun, clock=clock, seconds=seconds, proven=False, gap=1e-3)
+    worth[units] = solved.worth
     still = [units[place] for place in solved.left_out]
     if len(still) >= len(missing) and solved.cost >= cost_of(mine) - 1e-9:
-        return None, missing
+        return mine, missing
     named = [
         Column(column.option, tuple(units[place] for place in column.members), column.cost, column.devices)
         for column in solved.columns
@@ -102,33 +108,22 @@ def _solved(
     return named, still
 
 
-def bound_of_all(problem: Problem, columns: list[Column], *, clock: Clock, seconds: float) -> float:
-    """A bound for everything from the prices of the plan's own columns; 0 where the time isn't enough."""
+def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: float) -> float:
+    """A bound for everything from prices that blocks settled on; 0 where the time isn't enough.
+
+    Any prices will do, once scaled so that no group is worth more than it costs. Scaled by the first of `STRETCH`, few
+    groups gain anything; how much the best of them gains says how much more they have to be scaled.
+    """
     end = clock() + seconds
-    pool = list(dict.fromkeys([*columns, *problem.given]))
+    given = [worth[list(one.members)].sum() / max(one.cost, 1e-12) for one in problem.given]
     best = 0.0
-    beam: int | None = 400
-    while clock() < end:
-        relaxed = relax(problem, pool)
-        ratio, complete, added = 1.0, True, 0
-        for option, where in enumerate(problem.options):
-            scarce = float(relaxed.scarce[where.kind])
-            found = price(
-                problem, option, relaxed.worth, scarce, keep=2000, beam=beam, more=lambda: clock() < end
-            )
-            ratio, complete = max(ratio, found.most_ratio), complete and found.complete
-            cost = problem.judge(option, found.groups).cost if len(found.groups) else []
-            fresh = [
-                Column(option, tuple(int(unit) for unit in row if unit >= 0), float(one))
-                for row, one in zip(found.groups, cost, strict=True)
-            ]
-            added += len(fresh)
-            pool += fresh
-        if complete:
-            scarcity = float(relaxed.scarce @ np.asarray(problem.available, float))
-            best = max(best, float(relaxed.worth.sum()) / ratio - scarcity)
-        if not added:
-            if beam is None:
-                break
-            beam = None
+    for stretch in STRETCH:
+        found = [
+            price(problem, option, worth / stretch, 0.0, keep=1, beam=None, more=lambda: clock() < end)
+            for option in range(len(problem.options))
+        ]
+        ratio = max([stretch * max(one.most_ratio for one in found), *given])
+        best = max(best, float(worth.sum()) / ratio)
+        if all(one.complete for one in found) or clock() >= end:
+            break
     return best

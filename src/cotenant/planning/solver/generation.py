@@ -17,6 +17,8 @@ from cotenant.planning.solver.problem import Column, Ints, Problem, columns_of, 
 Clock = Callable[[], float]
 """Seconds from any start; comes from outside, since planning reads no clock."""
 
+PROOF = "prices of the relaxation; one more tenant never frees room"
+UNKNOWN = "none: there was no time for one"
 PER_ROUND = 400
 BEAM = 120
 BEAM_KEPT = 150
@@ -35,6 +37,8 @@ class Solved:
     """No plan costs less; 0 where nothing is known."""
     proof: str
     """What the bound rests on."""
+    worth: tuple[float, ...] = ()
+    """By unit, what placing it costs at the margin; empty where that is unknown."""
 
     @property
     def gap(self) -> float:
@@ -98,10 +102,9 @@ def generate(
     best = _whole(problem, pool, begun, relaxed, end - clock(), gap)
     if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
         bound = 0.0  # prices of what can't be placed say nothing about the cost of what can
-    return Solved(best.columns, best.left_out, cost_of(best.columns), min(bound, cost_of(best.columns)), PROOF)
-
-
-PROOF = "prices of the relaxation; one more tenant never frees room"
+    cost = cost_of(best.columns)
+    worth = tuple(float(one) for one in relaxed.worth)
+    return Solved(best.columns, best.left_out, cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN, worth)
 
 
 class _Pool:
@@ -163,9 +166,7 @@ def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
     return float(relaxed.worth.sum()) / scale - scarcity
 
 
-def _whole(
-    problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, seconds: float, gap: float
-) -> Start:
+def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, seconds: float, gap: float) -> Start:
     """Whole columns: those that matter by their price first, since few are ever chosen."""
     cost = np.array([column.cost for column in pool.columns])
     value = np.array([relaxed.worth[list(column.members)].sum() for column in pool.columns])

@@ -20,15 +20,14 @@ _ROOM = 1 + 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Groups that gain, best first, and the most that any group can gain."""
+    """Groups that gain, best first, and the most that any group can be worth for its cost."""
 
     groups: Ints
     gain: Floats
-    most_gain: float
     most_ratio: float
     """The most that the worth of a group can be, over its cost (and what its device is worth)."""
     complete: bool
-    """Nothing was left out: no group gains more than `gain` says."""
+    """All that could gain was looked at."""
 
 
 @dataclass(slots=True)
@@ -66,32 +65,46 @@ def price(
         more: False: stop here.
         least_gain: Groups that gain less are of no use.
     """
-    search = _Search(problem, option, worth, scarce, keep, least_gain)
+    search = _Search(problem, option, worth, scarce, keep=keep, least_gain=least_gain, more=more)
     level = search.root()
-    complete, ratio = True, search.best_ratio
+    complete = True
     for _ in range(problem.most - 1):
-        if level is None:
-            break
-        if not more():
-            complete, ratio = False, max(ratio, search.open_ratio(level))
+        if level is None or search.stopped:
             break
         if beam is not None and len(level.groups) > beam:
             complete, level = False, search.most_promising(level, beam)
         level = search.children(level)
     groups, gain = search.found()
-    best = max(search.best_gain, 0.0)
-    return Priced(groups, gain, best, max(ratio, search.best_ratio), complete)
+    return Priced(groups, gain, search.most_ratio(), complete and not search.stopped)
 
 
 class _Search:
     def __init__(
-        self, problem: Problem, option: int, worth: Floats, scarce: float, keep: int, least_gain: float
+        self,
+        problem: Problem,
+        option: int,
+        worth: Floats,
+        scarce: float,
+        *,
+        keep: int,
+        least_gain: float,
+        more: Callable[[], bool],
     ) -> None:
         self.problem, self.option, self.worth = problem, option, np.append(worth, 0.0)
-        self.scarce, self.keep, self.least = scarce, keep, least_gain
+        self.scarce, self.keep, self.least, self.more = scarce, keep, least_gain, more
         self.parts: list[tuple[Ints, Floats]] = []
-        self.kept = 0
-        self.best_gain, self.best_ratio = -np.inf, 0.0
+        self.best_ratio = 0.0
+        self.open_ratio = 0.0
+        """The most that anything below nodes that were left alone for lack of time can be worth over its cost."""
+
+    @property
+    def stopped(self) -> bool:
+        """Time ran out before all was looked at."""
+        return self.open_ratio > 0
+
+    def most_ratio(self) -> float:
+        """Groups that gain nothing are worth no more than they cost."""
+        return max(1.0, self.best_ratio, self.open_ratio)
 
     def root(self) -> _Level | None:
         """Every unit that is worth something and fits alone, the best for its room first."""
@@ -118,8 +131,13 @@ class _Search:
     def children(self, level: _Level) -> _Level | None:
         """The next level; chunk by chunk, since a node has as many children as candidates."""
         chunk = max(1, BATCH // max(level.candidates.shape[1], 1))
-        parts = [self._grown(_rows(level, slice(at, at + chunk))) for at in range(0, len(level.groups), chunk)]
-        grown = [part for part in parts if part is not None]
+        grown: list[_Level] = []
+        for at in range(0, len(level.groups), chunk):
+            if not self.more():
+                self._leave(_rows(level, slice(at, None)))
+                break
+            part = self._grown(_rows(level, slice(at, at + chunk)))
+            grown += [] if part is None else [part]
         if not grown:
             return None
         width = max(part.candidates.shape[1] for part in grown)
@@ -179,11 +197,10 @@ class _Search:
         score = level.value / np.maximum(level.busy, 1e-9)
         return _rows(level, np.argsort(-score, kind="stable")[:count])
 
-    def open_ratio(self, level: _Level) -> float:
-        """The most that anything below these nodes can be worth over its cost."""
-        densest = float(np.max(self.worth))
-        more = np.minimum((self.problem.most - level.groups.shape[1]) * densest, self.worth.sum())
-        return float(np.max((level.value + more) / np.maximum(level.cost + self.scarce, 1e-12)))
+    def _leave(self, level: _Level) -> None:
+        more = (self.problem.most - level.groups.shape[1]) * float(self.worth.max())
+        ratio = (level.value + more) / np.maximum(level.cost + self.scarce, 1e-12)
+        self.open_ratio = max(self.open_ratio, float(ratio.max()))
 
     def found(self) -> tuple[Ints, Floats]:
         """All that gain, best first."""
@@ -200,7 +217,6 @@ class _Search:
             return
         whole = cost + self.scarce
         gain = value - whole
-        self.best_gain = max(self.best_gain, float(gain.max()))
         self.best_ratio = max(self.best_ratio, float((value / np.maximum(whole, 1e-12)).max()))
         rows = np.flatnonzero(gain > self.least)
         if rows.size > self.keep:

@@ -11,9 +11,7 @@ AT_ONCE = 200
 """Up to this many units are solved as one."""
 
 
-def solve(
-    problem: Problem, *, clock: Clock, seconds: float, told: Callable[[float], None] = lambda _: None
-) -> Solved:
+def solve(problem: Problem, *, clock: Clock, seconds: float, told: Callable[[float], None] = lambda _: None) -> Solved:
     """The best plan that can be found in time, with a bound.
 
     Args:
