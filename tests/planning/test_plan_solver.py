@@ -18,7 +18,7 @@ from cotenant.planning.solver.problem import NOBODY, Judged, Option, Problem, co
 from cotenant.planning.solver.solve import solve
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
-PRICES = (1.0, 0.45)
+PRICES = (1.0, 0.5)
 
 
 def instance(units, *, seed, available=None, feels=0.6):

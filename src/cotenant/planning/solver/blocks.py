@@ -43,7 +43,7 @@ def improve_in_blocks(
     random = np.random.default_rng(seed)
     end = clock() + seconds * (1 - BOUND_SHARE)
     columns, missing = list(begun.columns), list(begun.left_out)
-    worth: Floats = np.zeros(problem.units)
+    worth: Floats = np.full(problem.units, np.nan)
     while clock() < end:
         blocks = _blocks([columns[place] for place in random.permutation(len(columns))], block_units)
         for number, mine in enumerate(list(blocks)):
@@ -55,7 +55,7 @@ def improve_in_blocks(
             if blocks[number] is not mine:
                 told(cost_of([*rest, *blocks[number]]))
         columns = [column for block in blocks for column in block]
-    settled = not missing and bool((worth > 0).all())
+    settled = not missing and not np.isnan(worth).any()
     bound = bound_of_all(problem, worth, clock=clock, seconds=seconds * BOUND_SHARE) if settled else 0.0
     cost = cost_of(columns)
     return Solved(tuple(columns), tuple(missing), cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN)
@@ -116,7 +116,7 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
     """
     end = clock() + seconds
     given = [worth[list(one.members)].sum() / max(one.cost, 1e-12) for one in problem.given]
-    best = 0.0
+    best = bound_by_room(problem)
     for stretch in STRETCH:
         found = [
             price(problem, option, worth / stretch, 0.0, keep=1, beam=None, more=lambda: clock() < end)
@@ -127,3 +127,15 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
         if all(one.complete for one in found) or clock() >= end:
             break
     return best
+
+
+def bound_by_room(problem: Problem) -> float:
+    """What all units would cost if devices could be rented by the share that each takes alone."""
+    alone = np.arange(problem.units, dtype=np.int64)[:, None]
+    least: Floats = np.full(problem.units, np.inf)
+    for number, option in enumerate(problem.options):
+        judged = problem.judge(number, alone)
+        least = np.minimum(least, np.where(judged.fits, judged.busy * option.floor, np.inf))
+    for column in problem.given:
+        least[list(column.members)] = np.minimum(least[list(column.members)], column.cost / len(column.members))
+    return float(least[np.isfinite(least)].sum())

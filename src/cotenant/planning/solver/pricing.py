@@ -40,6 +40,8 @@ class _Level:
     cost: Floats
     candidates: Ints
     """By node, in the order in which children are made."""
+    bound: Floats
+    """By node, the most that anything below it is worth."""
 
 
 def price(
@@ -121,12 +123,12 @@ class _Search:
         behind = np.full((units.size, units.size), NOBODY, np.int64)
         for place in range(units.size - 1):
             behind[place, : units.size - place - 1] = units[place + 1 :]
-        level = _Level(units[:, None], self.worth[units], busy, cost, behind)
+        value = self.worth[units]
         weights = np.append(np.maximum(busy, 1e-9), 0.0)
         number = np.full(self.worth.size, units.size)
         number[units] = np.arange(units.size)
-        bound = level.value + _filling(self.worth[behind], weights[number[behind]], _ROOM - level.busy)
-        return self._pruned(level, bound)
+        bound = value + _filling(self.worth[behind], weights[number[behind]], _ROOM - busy)
+        return self._pruned(_Level(units[:, None], value, busy, cost, behind, bound))
 
     def children(self, level: _Level) -> _Level | None:
         """The next level; chunk by chunk, since a node has as many children as candidates."""
@@ -147,6 +149,7 @@ class _Search:
             np.concatenate([part.busy for part in grown]),
             np.concatenate([part.cost for part in grown]),
             np.concatenate([_widened(part.candidates, width) for part in grown]),
+            np.concatenate([part.bound for part in grown]),
         )
 
     def _grown(self, level: _Level) -> _Level | None:
@@ -190,7 +193,7 @@ class _Search:
         columns = rank[:, None] + 1 + np.arange(widest)[None, :]
         behind = np.where(columns < widest, sorted_units[node[:, None], np.minimum(columns, widest - 1)], NOBODY)
         longest = int((behind != NOBODY).sum(axis=1).max())
-        return _Level(groups[keep], value[keep], judged.busy[fits][keep], cost[keep], behind[:, :longest])
+        return _Level(groups[keep], value[keep], judged.busy[fits][keep], cost[keep], behind[:, :longest], bound[keep])
 
     def most_promising(self, level: _Level, count: int) -> _Level:
         """Those with the most worth for their room."""
@@ -198,8 +201,7 @@ class _Search:
         return _rows(level, np.argsort(-score, kind="stable")[:count])
 
     def _leave(self, level: _Level) -> None:
-        more = (self.problem.most - level.groups.shape[1]) * float(self.worth.max())
-        ratio = (level.value + more) / np.maximum(level.cost + self.scarce, 1e-12)
+        ratio = level.bound / np.maximum(level.cost + self.scarce, 1e-12)
         self.open_ratio = max(self.open_ratio, float(ratio.max()))
 
     def found(self) -> tuple[Ints, Floats]:
@@ -224,14 +226,19 @@ class _Search:
         if rows.size:
             self.parts.append((groups[rows], gain[rows]))
 
-    def _pruned(self, level: _Level, bound: Floats) -> _Level | None:
-        keep: Bools = (bound - level.cost - self.scarce > self.least) & (level.candidates != NOBODY).any(axis=1)
+    def _pruned(self, level: _Level) -> _Level | None:
+        keep: Bools = (level.bound - level.cost - self.scarce > self.least) & (level.candidates != NOBODY).any(axis=1)
         return _rows(level, keep) if keep.any() else None
 
 
 def _rows(level: _Level, which: slice | Ints | Bools) -> _Level:
     return _Level(
-        level.groups[which], level.value[which], level.busy[which], level.cost[which], level.candidates[which]
+        level.groups[which],
+        level.value[which],
+        level.busy[which],
+        level.cost[which],
+        level.candidates[which],
+        level.bound[which],
     )
 
 
