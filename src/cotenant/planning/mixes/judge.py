@@ -80,6 +80,7 @@ class Judge:
         self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
         self._ladders: dict[int, Ints] = {}
         self._needs: dict[int, Floats] = {}
+        self._cuts: dict[tuple[int, int, float], tuple[float, int]] = {}
 
     def options(self) -> tuple[Option, ...]:
         """For the solver."""
@@ -272,18 +273,10 @@ class Judge:
         """MIG: everyone gets the smallest instance that does for it."""
         kind = self.kinds[way.kind]
         assert kind.mig is not None
-        ladder = self._ladder(way.kind)
-        profile = np.full(tenants.shape, np.nan)
-        batch = np.maximum(ladder[tenants, 0], 1)
-        rank = sorted(range(len(kind.mig.profiles)), key=lambda one: _size(kind, one))
-        for number in rank[::-1]:
-            for step in range(ladder.shape[1])[::-1]:
-                tried = np.where(ladder[tenants, step] > 0, ladder[tenants, step], batch)
-                mixes = Mixes(kind.name, "mig", tenants, rates, tried, np.full(tenants.shape, float(number)))
-                predicted = self.predictor(mixes)
-                room = kind.mig.profiles[number].memory_bytes
-                fine = ~self._late(tenants, predicted) & (predicted.memory_bytes <= room) & (tenants != NOBODY)
-                profile, batch = np.where(fine, number, profile), np.where(fine, tried, batch)
+        pairs, index = np.unique(np.stack([tenants, rates], axis=-1).reshape(-1, 2), axis=0, return_inverse=True)
+        cuts = np.array([self._instance(way.kind, int(tenant), float(rate)) for tenant, rate in pairs])
+        profile = cuts[index, 0].reshape(tenants.shape)
+        batch = cuts[index, 1].reshape(tenants.shape).astype(np.int64)
         mixes = Mixes(kind.name, "mig", tenants, rates, batch, profile)
         predicted = self.predictor(mixes)
         has = ~np.isnan(profile) | (tenants == NOBODY)
@@ -291,6 +284,31 @@ class Judge:
         held = {tuple(row): kind.mig.holds(tuple(row)) for row in np.unique(counts, axis=0).tolist()}
         stands = np.array([held[tuple(row)] for row in counts.tolist()], dtype=bool)
         return Laid(mixes, predicted, allowed & has.all(axis=1) & stands & ~self._late(tenants, predicted).any(axis=1))
+
+    def _instance(self, kind: int, tenant: int, rate: float) -> tuple[float, int]:
+        """The smallest instance that does for a tenant at this rate (NaN: none), and the batch for it."""
+        if tenant == NOBODY:
+            return np.nan, 1
+        if (kind, tenant, rate) not in self._cuts:
+            where = self.kinds[kind]
+            assert where.mig is not None
+            steps = [int(batch) for batch in self._ladder(kind)[tenant] if batch > 0]
+            rank = sorted(range(len(where.mig.profiles)), key=lambda one: _size(where, one))
+            tried = [(number, batch) for number in rank for batch in steps]
+            seat = np.full((len(tried), 1), tenant, np.int64)
+            mixes = Mixes(
+                where.name,
+                "mig",
+                seat,
+                np.full((len(tried), 1), rate),
+                np.array([[batch] for _, batch in tried], np.int64),
+                np.array([[float(number)] for number, _ in tried]),
+            )
+            option = next(place for place, way in enumerate(self.ways) if way.kind == kind and way.sharing == "mig")
+            fine = np.flatnonzero(self.keeps(option, mixes))
+            found = tried[fine[0]] if fine.size else None
+            self._cuts[kind, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
+        return self._cuts[kind, tenant, rate]
 
     def _cost(self, option: int, laid: Laid) -> Floats:
         kind = self.kinds[self.ways[option].kind]

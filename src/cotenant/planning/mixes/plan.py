@@ -1,5 +1,6 @@
 """A plan: which tenants go on which device, how they share it, and what that is predicted to give. Plain values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,8 @@ class SeatedTenant:
     slowdown: tuple[float, float, float]
     """Lower, estimate, upper."""
     kept: tuple[Kept, ...]
+    cv: float = 1.0
+    """Burstiness of its arrivals."""
     holds_to: float | None = None
     """Everyone on the device keeps their objectives up to this many times the tenant's rate."""
 
@@ -144,20 +147,25 @@ class ServingPlan:
         return not self.left_out and all(kept.headroom >= 0 for tenant in seats for kept in tenant.kept)
 
 
-def to_document(plan: ServingPlan) -> dict[str, Any]:
-    """What plan.yaml holds: enough to carry the plan out, and what was expected of it."""
+def to_document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """What plan.yaml holds: enough to carry the plan out, and what was expected of it.
+
+    Args:
+        plan: The plan.
+        runs: By tenant, what it runs, in the words of the tenants file.
+    """
     return {
         "plan": 1,
         "minimised": plan.minimised,
         "cost_per_h": _rounded(plan.cost_per_h),
         "bound": _rounded(plan.bound),
         "risk": plan.risk,
-        "devices": [_device(device) for device in plan.devices],
+        "devices": [_device(device, runs or {}) for device in plan.devices],
         **({"left_out": list(plan.left_out)} if plan.left_out else {}),
     }
 
 
-def _device(device: PlannedDevice) -> dict[str, Any]:
+def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "name": device.name,
         "kind": device.kind,
@@ -166,18 +174,23 @@ def _device(device: PlannedDevice) -> dict[str, Any]:
         **({"clock_mhz": device.clock_mhz} if device.clock_mhz else {}),
         "price_per_h": _rounded(device.price_per_h),
         "basis": device.basis,
-        "tenants": {tenant.name: _tenant(tenant) for tenant in device.tenants},
+        "tenants": {tenant.name: _tenant(tenant, runs.get(tenant.tenant)) for tenant in device.tenants},
     }
 
 
-def _tenant(tenant: SeatedTenant) -> dict[str, Any]:
+def _tenant(tenant: SeatedTenant, runs: Mapping[str, Any] | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"tenant": tenant.tenant, "rate_rps": _rounded(tenant.rate_rps), "batch": tenant.batch}
+    if runs is not None:
+        entry["runs"] = dict(runs)
+    if tenant.cv != 1:
+        entry["cv"] = tenant.cv
     entry["software"] = tenant.software
     if tenant.share is not None:
         entry["share"] = tenant.share
     if tenant.priority:
         entry["priority"] = tenant.priority
     entry["memory_bytes"] = tenant.memory_bytes
+    entry["slowdown"] = _rounded(tenant.slowdown[1])
     entry["expected"] = {
         kept.objective: {
             "limit_ms": _rounded(kept.limit_ms),

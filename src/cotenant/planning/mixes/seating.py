@@ -70,6 +70,7 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         software=tenant.software,
         share=share,
         priority=tenant.priority,
+        cv=tenant.cv,
         memory_bytes=int(predicted.memory_bytes[0, place]),
         slowdown=(
             float(predicted.slowdown.lower[0, place]),
