@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from cotenant.store.database.sensing import SensorPair as SensorPair
     from cotenant.store.imports.search_json import SearchJson as SearchJson
     from cotenant.store.query import Table as Table
+    from cotenant.store.verifying import Verified as Verified
     from cotenant.study.forecast import Forecast as Forecast
     from cotenant.study.library import StudyInfo as StudyInfo
     from cotenant.study.model import Study as Study
@@ -159,6 +160,7 @@ _HOMES = {
     "store.database.sensing": "SensorPair",
     "store.imports.search_json": "SearchJson",
     "store.query": "Table",
+    "store.verifying": "Verified",
     "study.forecast": "Forecast",
     "study.library": "StudyInfo",
     "study.model": "Study",

@@ -33,6 +33,11 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
         raise RunFolderError("A comparison needs two runs or more.", hint="cotenant compare BEFORE NOW")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise RunFolderError(
+            f"{' and '.join(map(str, paths))} can't be compared: both are the same run.",
+            hint="Name each run once.",
+        )
     with open_runs(paths) as opened:
         folders = list(opened.folders.values())
         for earlier, later in pairwise(folders):

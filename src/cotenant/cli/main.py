@@ -26,7 +26,7 @@ VERBS = {
     "profile": "Show kernels by tenant, and how much ran at once.",
     "view": "Show a folder of runs in a browser.",
     "db": "Keep runs of all machines in one place: who is slow?",
-    "plan": "Place jobs on the GPUs that were measured.",
+    "plan": "Plan who shares which device, how, and at what cost.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that fit a name.",

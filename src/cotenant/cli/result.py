@@ -13,11 +13,11 @@ QUESTION = '"select trial, mix, sharing, verdict, reasons from trials"'
 """A first question to the records, quoted for a shell."""
 
 
-def show_result(result: "Result") -> None:
-    """Settings, tables, failed checks and sentences, on stdout."""
-    from cotenant.reporting.terminal.result import result_parts
+def show_result(result: "Result", *, everything: bool) -> None:
+    """The answer on one screen, or everything, on stdout."""
+    from cotenant.reporting.terminal.result import answer_screen, result_parts
 
-    show(*result_parts(result))
+    show(*(result_parts(result) if everything else answer_screen(result)))
 
 
 def show_next(folder: "Path") -> None:

@@ -37,6 +37,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
 @click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
 def command(
     *,
@@ -49,6 +50,7 @@ def command(
     resume: Path | None,
     with_report: bool,
     quiet: bool,
+    everything: bool,
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
@@ -85,7 +87,7 @@ def command(
     if as_json:
         show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
-        show_result(result)
+        show_result(result, everything=everything)
         show_next(result.folder)
     if with_report:
         from cotenant.api.report import report

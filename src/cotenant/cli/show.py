@@ -18,8 +18,9 @@ Examples:  cotenant show RUN
 @click.command("show", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--skip-bad", is_flag=True, help="Of a result file: leave out entries that can't be used.")
+@click.option("--all", "everything", is_flag=True, help="Every table, check and sentence, not only the answer.")
 @as_json
-def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
+def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json: bool) -> None:
     """Show the result of one run folder or several together, or a result file of the original model-search study."""
     from cotenant.api.show import show, show_search_results
 
@@ -36,4 +37,4 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
     if as_json:
         show_json(result)
     else:
-        show_result(result)
+        show_result(result, everything=everything)

@@ -21,7 +21,7 @@ is 0 if all runs are whole, 1 if one is damaged, 2 if one was written without se
 """
 
 
-@click.command("verify", short_help="Check that runs are as they were written.", epilog=EPILOG)
+@click.command("verify", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @as_json
 def command(*, runs: tuple[Path, ...], as_json: bool) -> int:

@@ -56,44 +56,6 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
     return lines
 
 
-def headline(summary: Summary) -> str | None:
-    """The answer in one sentence: how to share the fullest mix, and how not to; None: there is nothing to choose from."""
-    label = _Label(summary)
-    groups = [
-        group
-        for group in _options([mix for mix in summary.mixes if not mix.cell.solo and mix.cell.sharing != APART])
-        if isinstance(group[0].metrics["stp"], Estimate)
-    ]
-    if not groups:
-        return None
-    group = max(groups, key=lambda one: (len(one[0].tenants), len(one)))
-    ranked = sorted(
-        ((mix, stp) for mix in group if isinstance(stp := mix.metrics["stp"], Estimate)), key=lambda one: -one[1].est
-    )
-    (best, most), (worst, least) = ranked[0], ranked[-1]
-    who = " and ".join(_listed(best.tenants)) + label.apart_from_sharing(best.cell)
-    figure = f"{most.est:.2f}x {_ends(most)}".rstrip()
-    if most.lo is None or most.hi is None:
-        return f"{who}: one block, so nothing can be said about sharing yet."
-    if most.hi < 1:
-        return (
-            f"Don't share {who}: even by {best.cell.sharing} they do {figure} the {_goods(best.cell)} of taking turns."
-        )
-    if most.lo <= 1:
-        return f"Sharing {who} gains nothing that shows yet: {figure} the {_goods(best.cell)} of taking turns."
-    answer = f"Share {who} by {best.cell.sharing}: {figure} the {_goods(best.cell)} of taking turns"
-    if len(ranked) == 1 or least.hi is None:
-        return answer + "."
-    if least.hi >= most.lo:
-        return f"{answer}; {worst.cell.sharing} can't be told apart from it."
-    verdict = "costs more than it gains" if least.hi < 1 else "gains least"
-    return f"{answer}; {worst.cell.sharing} {verdict}, {least.est:.2f}x {_ends(least)}."
-
-
-def _listed(names: Sequence[str]) -> list[str]:
-    return [", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names)
-
-
 class _Label:
     """Names a cell by its mix and sharing, and by those other conditions that vary within the summary."""
 
