@@ -60,10 +60,9 @@ def busy() -> dict[str, Any]:
 
 def matrix() -> dict[str, Any]:
     """The usual script, then cotenant until its widest slowdown is as narrow."""
-    from time_to_answer import MODELS, usual
-
     import cotenant
     from cotenant.study.files import study_from
+    from time_to_answer import MODELS, usual
 
     theirs = usual()
     study = study_from(
