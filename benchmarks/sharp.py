@@ -1,9 +1,7 @@
-"""How sharp the answers are that a minute gives: `python benchmarks/sharp.py [quick] [busy] [matrix] [growth] [replay]`.
+"""How sharp the answers are that a minute gives: `python benchmarks/sharp.py [quick] [busy] [growth] [replay]`.
 
 quick    the demo: half-widths of its slowdowns, share of valid trials, what the runner itself took of a core
 busy     the same beside a process that takes half a core
-matrix   time until the pairs of five small models are known as well as the usual script knows them (see
-         time_to_answer), which is measured first; both are measured, nothing is extrapolated
 growth   a minute of windows of 100 ms: bytes on disk and growth of the runner per trial, and how long `show` takes
 replay   the estimator on simulated blocks of a machine whose speed varies by 1 % per second
 """
@@ -56,31 +54,6 @@ def busy() -> dict[str, Any]:
     finally:
         neighbour.kill()
         neighbour.wait()
-
-
-def matrix() -> dict[str, Any]:
-    """The usual script, then cotenant until its widest slowdown is as narrow."""
-    import cotenant
-    from cotenant.study.files import study_from
-    from time_to_answer import MODELS, usual
-
-    theirs = usual()
-    study = study_from(
-        {
-            "name": "five",
-            "tenants": {name: {"workload": name, "threads": 1} for name in MODELS},
-            "mixes": ["solo", "pairs"],
-            "sharing": ["processes"],
-            "until": {"interval": f"{theirs['widest'] * 100:.3g}%"},
-            "budget": "3min",
-        }
-    )
-    with tempfile.TemporaryDirectory() as out:
-        begin = time.monotonic()
-        result = cotenant.run(study, out=Path(out))
-        seconds = time.monotonic() - begin
-    mine = _widths(result) | {"seconds": seconds, "why": result.why}
-    return {"usual": theirs, "cotenant": mine, "ratio": theirs["seconds"] / seconds}
 
 
 def growth() -> dict[str, Any]:
@@ -159,7 +132,6 @@ def _valid_share(result: Any) -> float:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "quick": quick,
     "busy": busy,
-    "matrix": matrix,
     "growth": growth,
     "replay": replay,
 }
