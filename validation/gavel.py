@@ -1,7 +1,7 @@
 """Gavel: 26 training jobs, alone and in all pairs, on a V100 and a P100."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -105,7 +105,7 @@ Table = Mapping[str, Mapping[str, Any]]
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Pairs with solos given, on every GPU of the file that is known."""
-    tables = _read(data)
+    tables = read_tables(data)
     unknown = LeftOutRows()
     for name in sorted(set(tables) - set(GPUS)):
         unknown.add("the GPU isn't one that is compared", name, sum(len(row) - 1 for row in tables[name].values()))
@@ -118,8 +118,8 @@ def validate(data: Path) -> tuple[Result, ...]:
 def _pairs(table: Table, name: str, unknown: LeftOutRows) -> Result:
     left_out = LeftOutRows()
     gpu = GPUS[name]
-    jobs = {name: _job(name, table[name]["null"]) for name in sorted(table)}
-    traces = _traces(jobs, gpu)
+    jobs = jobs_of(table)
+    traces = traces_of(jobs, gpu)
     alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
     slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
     for first in jobs:
@@ -172,10 +172,28 @@ def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple
     return mine, theirs
 
 
-def _traces(jobs: Mapping[str, Job], gpu: Gpu) -> Mapping[str, Trace]:
+def jobs_of(table: Table) -> Mapping[str, Job]:
+    """The jobs of one GPU by name, in order."""
+    return {name: _job(name, table[name]["null"]) for name in sorted(table)}
+
+
+def measured_pairs(table: Table, jobs: Mapping[str, Job]) -> Mapping[tuple[str, str], tuple[float, float]]:
+    """Slowdowns of both jobs of every pair that was measured and fits."""
+    left_out = LeftOutRows()
+    pairs = {}
+    for first in jobs:
+        for second in (name for name in jobs if first <= name):
+            mine, theirs = _pair(table, first, second, left_out)
+            if mine > 0 and theirs > 0:
+                pairs[first, second] = (table[first]["null"] / mine, table[second]["null"] / theirs)
+    return pairs
+
+
+def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ()) -> Mapping[str, Trace]:
+    """A request of each job for the engine; of ``blind`` families nothing but their times is used."""
     traces: dict[str, Trace] = {}
     for family in sorted({job.family for job in jobs.values()}):
-        known = FAMILIES.get(family, UNKNOWN)
+        known = UNKNOWN if family in blind else FAMILIES.get(family, UNKNOWN)
         members = [job for job in jobs.values() if job.family == family]
         if known.item_flops is None:
             anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
@@ -218,7 +236,8 @@ def _job(name: str, iterations_per_s: float) -> Job:
     return Job(name, family, max(batch, 1), 1 / iterations_per_s / steps)
 
 
-def _read(data: Path) -> Mapping[str, Table]:
+def read_tables(data: Path) -> Mapping[str, Table]:
+    """By GPU, checked."""
     tables = read_json(data, FILE)
     if not isinstance(tables, dict) or not all(isinstance(jobs, dict) and jobs for jobs in tables.values()):
         raise DataError(f"{FILE} doesn't hold jobs by GPU.", hint=HINT)
