@@ -46,6 +46,12 @@ def with_interval(number: Interval, form: Callable[[float], str] = figure) -> st
     return f"{form(number.est)} [{ends}]"
 
 
+def times(number: Interval) -> str:
+    """`1.62x [1.58, 1.67]`: an estimate in front of what it multiplies."""
+    est, _, ends = with_interval(number, ratio).partition(" ")
+    return f"{est}x {ends}" if ends else est
+
+
 def without_interval(number: Interval, form: Callable[[float], str] = figure) -> str:
     """The estimate alone, or a dash."""
     return NOTHING if number.est is None else form(number.est)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from cotenant.measure.checks import CHECKS, TenantFacts, TrialFacts, failures, verdict
+from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, verdict
 
 
 def good(name="a", **changes):
-    return TenantFacts(**{"name": name, "served": 100, "median_latency_ns": 5e6, "warmup": "flat"} | changes)
+    return CheckedTenant(**{"name": name, "served": 100, "median_latency_ns": 5e6, "warmup": "flat"} | changes)
 
 
 def judged(**changes):
-    failed = failures(TrialFacts(**{"tenants": (good(),)} | changes))
+    failed = failures(CheckedTrial(**{"tenants": (good(),)} | changes))
     return verdict(failed), [failure.check.name for failure in failed], [failure.reason for failure in failed]
 
 
@@ -87,5 +87,6 @@ def test_the_worst_check_decides():
 
 def test_every_check_says_what_it_means_and_what_to_do():
     for check in CHECKS.values():
-        assert len(check.meaning) > 20
-        assert len(check.hint) > 20
+        assert check.meaning.split()[0].islower(), "completes a sentence in the reference"
+        assert check.hint
+        assert check.meaning != check.hint

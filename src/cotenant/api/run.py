@@ -1,6 +1,6 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,9 @@ from cotenant.study.model import Study
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.summary import Summary
     from cotenant.devices.protocol import Device
-    from cotenant.measure.plan import Plan
+    from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
-    from cotenant.workloads.protocol import WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
-) -> "tuple[Plan, Device]":
+) -> "tuple[RunPlan, Device]":
     """A study made definite on its device, checked as far as that goes without starting anything."""
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
@@ -115,7 +114,7 @@ def resolved(
     return plan_for(study, place), place
 
 
-def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
+def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
@@ -140,35 +139,19 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _forecast(plan: "Plan", device: "Device") -> "Forecast":
+def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
     from cotenant import workloads
-    from cotenant.devices.group import DeviceGroup
     from cotenant.study.forecast import forecast
 
-    spec_on, base_bytes = _on(device)
     return forecast(
         plan.study,
         modes=plan.modes,
-        memory_bytes=device.least_free_bytes() if isinstance(device, DeviceGroup) else device.free_memory_bytes(),
-        properties=lambda spec: workloads.find(spec.name).properties(spec_on(spec)),
-        base_bytes_per_tenant=base_bytes,
+        memory_bytes=device.least_free_bytes(),
+        properties=lambda spec: workloads.find(spec.name).properties(device.spec(spec)),
+        base_bytes_per_tenant=device.tenant_bytes,
         device=device.name,
         members=plan.members,
         in_a_block=plan.trials_per_block,
         left_out=plan.left_out,
         simulated=device.simulated,
     )
-
-
-def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]":
-    """How a device changes what a workload is (its number format), and what each tenant costs it in memory."""
-    from cotenant.measure.session import PROCESS_BYTES
-
-    if not device.simulated:
-        return getattr(device, "spec", lambda spec: spec), PROCESS_BYTES
-    from cotenant.devices.group import DeviceGroup
-    from cotenant.devices.simulated.device import SimulatedGpu
-
-    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
-    assert isinstance(gpu, SimulatedGpu)
-    return gpu.spec, gpu.context_bytes

@@ -5,14 +5,15 @@ sharing, controls, sensors) is the members' own, so that a group adds no second 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cotenant.devices.protocol import (
     Arrangement,
     Device,
+    DeviceKind,
     Finding,
     Fixture,
     HostPlan,
@@ -24,7 +25,12 @@ from cotenant.devices.protocol import (
     SharingMode,
 )
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant
+from cotenant.workloads.protocol import Dtype, WorkloadSpec
+
+if TYPE_CHECKING:
+    from cotenant.devices.simulated.device import SimulatedGpu
 
 _MEMBER = "member"
 """The option by which a seat knows whose it is."""
@@ -115,10 +121,12 @@ class GroupArrangement:
 class DeviceGroup:
     """Devices that are measured together; each is opened when it is first needed."""
 
-    def __init__(self, name: str, names: Sequence[str], open_member: Callable[[str], Device]) -> None:
+    def __init__(
+        self, name: str, names: Sequence[str], open_member: Callable[[str], Device], *, simulated: bool = False
+    ) -> None:
         self.name = name
         self.names = tuple(names)
-        self.simulated = name.startswith("sim:")
+        self.simulated = simulated
         self._open = open_member
         self._opened: dict[str, Device] = {}
         self._identities: dict[str, str] = {}
@@ -145,17 +153,27 @@ class DeviceGroup:
             self._opened[name] = self._open(name)
         return self._opened[name]
 
+    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+        """The simulated GPU that a member is."""
+        return self.member(member).simulation()
+
     def identity(self, name: str) -> str:
-        """What a member is called on every day and from every machine: its UUID, or else its name."""
+        """A member's UUID, or else its name."""
         if name not in self._identities:
             device = self.member(name)
             known = None if device.simulated else device.describe().get("uuid")
             self._identities[name] = str(known or device.name)
         return self._identities[name]
 
-    def only(self, names: Sequence[str]) -> "DeviceGroup":
+    def identities(self) -> Mapping[str, str]:
+        """Lasting identities of the members by name."""
+        return {name: self.identity(name) for name in self.names}
+
+    def only(self, names: Sequence[str | None]) -> "DeviceGroup":
         """The group as a trial sees it that uses some of its members."""
-        part = DeviceGroup(self.name, [name for name in self.names if name in names] or self.names[:1], self._open)
+        wanted = {name or self.names[0] for name in names}
+        kept = [name for name in self.names if name in wanted] or self.names[:1]
+        part = DeviceGroup(self.name, kept, self._open, simulated=self.simulated)
         for shared in ("_opened", "_identities", "_fixtures", "_users"):
             setattr(part, shared, getattr(self, shared))
         return part
@@ -163,14 +181,42 @@ class DeviceGroup:
     @property
     def meaning(self) -> str:
         """What it is, in one clause."""
-        first = self.member(None)
-        return f"{len(self.names)} members, each {getattr(first, 'meaning', first.name)}"
+        return f"{len(self.names)} members, each {self.member(None).meaning}"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """That of its members."""
+        return self.member(None).kind
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """That of its members."""
+        return self.member(None).default_dtype
+
+    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """As its first member's tenants run it: members are compared at the same work."""
+        return self.member(None).spec(spec)
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether the members' tenants compute on the CPU instead."""
+        return self.member(None).stand_in
+
+    @property
+    def nsys_index(self) -> int | None:
+        """None: several GPUs have several."""
+        return None
+
+    @property
+    def reports_priorities(self) -> bool:
+        """Whether its members do."""
+        return self.member(None).reports_priorities
 
     @property
     def host_cores(self) -> int:
         """Cores of their own add up; GPUs use the machine's, all of them the same ones."""
         counts = [member.host_cores for member in self.members]
-        return sum(counts) if self.names[0].startswith("cpu") else max(counts)
+        return sum(counts) if self.kind == "cpu" else max(counts)
 
     def lock_keys(self) -> tuple[str, ...]:
         """Those of all members."""
@@ -250,22 +296,43 @@ class DeviceGroup:
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Settings relative to the device as its first member takes them: members are compared at equal settings."""
-        own: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = getattr(self.member(None), "absolute", None)
-        return settings if own is None else own(settings)
+        return self.member(None).absolute(settings)
 
     def free_memory_bytes(self) -> int:
         """Memory that all tenants can have together; cores share the machine's."""
         pools: dict[str, int] = {}
         for member in self.members:
-            pool = "host" if member.name.startswith("cpu") else member.name
+            pool = "host" if member.kind == "cpu" else member.name
             pools[pool] = min(member.free_memory_bytes(), pools.get(pool, 1 << 62))
         return sum(pools.values())
 
     def least_free_bytes(self) -> int:
         """Memory that the tenants of the fullest member can have while all members are used."""
-        free = {member.name: member.free_memory_bytes() for member in self.members}
-        cores = sum(name.startswith("cpu") for name in free)
-        return min(size // cores if name.startswith("cpu") else size for name, size in free.items())
+        least = min(member.free_memory_bytes() for member in self.members)
+        return least // len(self.names) if self.kind == "cpu" else least
+
+    @property
+    def tenant_bytes(self) -> int:
+        """That of its members."""
+        return self.member(None).tenant_bytes
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """That of its first member."""
+        return self.member(None).room(memory_bytes)
+
+    def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
+        """Those on any member."""
+        return tuple(sentence for member in self.members for sentence in member.foreign_processes(own))
+
+    def lost(self) -> tuple[str, ...]:
+        """One sentence for each member that no longer answers."""
+        gone = []
+        for member in self.members:
+            try:
+                member.free_memory_bytes()
+            except DeviceError as error:
+                gone.append(error.message)
+        return tuple(gone)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates of one member."""
@@ -273,35 +340,11 @@ class DeviceGroup:
 
     def remembered_roofline(self) -> Roofline | None:
         """The same if they were measured before; nothing is measured."""
-        remembered: Callable[[], Roofline | None] | None = getattr(self.member(None), "remembered_roofline", None)
-        return None if remembered is None else remembered()
+        return self.member(None).remembered_roofline()
 
     def checkup(self) -> tuple[Finding, ...]:
         """What the members' doctors find; what all of them find is said once."""
         return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
-
-
-def members_of(device: Device, tenants: Sequence[Tenant]) -> Device:
-    """What a trial uses: of a group the members that its tenants sit on, else the device."""
-    if not isinstance(device, DeviceGroup):
-        return device
-    return device.only([tenant.member or device.names[0] for tenant in tenants])
-
-
-def identities_of(device: Device) -> Mapping[str, str]:
-    """Lasting identities of a group's members by name; empty if it is no group."""
-    return {name: device.identity(name) for name in device.names} if isinstance(device, DeviceGroup) else {}
-
-
-def lost_members(device: Device) -> tuple[str, ...]:
-    """One sentence for each member of a group that no longer answers."""
-    gone = []
-    for member in device.members if isinstance(device, DeviceGroup) else ():
-        try:
-            member.free_memory_bytes()
-        except DeviceError as error:
-            gone.append(error.message)
-    return tuple(gone)
 
 
 def _of_member(host: HostPlan, part: _Part) -> HostPlan:

@@ -4,8 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cotenant.devices.group import DeviceGroup, MemberProbe, identities_of, lost_members, members_of
-from cotenant.devices.occupants import others_on
+from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
@@ -103,10 +102,10 @@ class LiveBench:
                 are given as a share of it.
         """
         started_utc = now_utc()
-        used = members_of(self._device, trial.tenants)
+        used = self._device.only([tenant.member for tenant in trial.tenants])
         probes = self._probes_of(used)
         readiness = self._preconditions.wait(probes)
-        others = others_on(used, self._pool.pids())
+        others = used.foreign_processes(self._pool.pids())
         violations: tuple[str, ...] = ()
         control_violations: Sequence[str] = ()
         gone: tuple[str, ...] = ()
@@ -114,13 +113,13 @@ class LiveBench:
             with used.apply(trial.settings) as control_violations:
                 outcomes, timing, samples, violations = self._arranged(used, trial, probes, rates)
         except DeviceError as error:
-            # What never worked is the user's to mend. What did is a device that was lost: the others' trials go on.
-            if not isinstance(used, DeviceGroup) or not self._served.issuperset(used.names):
+            # What never worked is the user's to fix. What did is a device that was lost: the others' trials go on.
+            if not used.names or not self._served.issuperset(used.names):
                 raise
             outcomes, timing, samples = self._unserved(trial, error)
             gone = (error.message,)
-        gone = gone or lost_members(used)
-        if not gone and isinstance(used, DeviceGroup):
+        gone = gone or used.lost()
+        if not gone:
             self._served.update(used.names)
         return assemble(
             trial,
@@ -136,7 +135,7 @@ class LiveBench:
                 samples=readiness.added_to(samples, timing.start_ns),
                 sharing_violations=violations,
                 control_violations=tuple(control_violations),  # after leaving: some show only at the end
-                identities=identities_of(used),
+                identities=used.identities(),
                 devices_lost=gone,
                 not_ready=readiness.unmet or self._preconditions.unsteady(samples, timing),
                 foreign_jobs=others,
@@ -149,7 +148,7 @@ class LiveBench:
 
     def _probes_of(self, used: Device) -> list[Probe]:
         """Those that can be read and belong to the trial's devices."""
-        mine = set(identities_of(used).values())
+        mine = set(used.identities().values())
         return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
 
     def _arranged(

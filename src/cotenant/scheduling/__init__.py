@@ -25,7 +25,7 @@ from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, 
 from cotenant.scheduling.policy import Choice, Policy
 from cotenant.scheduling.scheduler import Scheduler
 from cotenant.scheduling.settings import Settings
-from cotenant.scheduling.slack_stealing import SlackStealing
+from cotenant.scheduling.standing import Standing
 
 __all__ = [
     "Arrived",
@@ -52,7 +52,7 @@ __all__ = [
     "ServiceClass",
     "Settings",
     "Shed",
-    "SlackStealing",
+    "Standing",
     "Start",
     "TenantAdded",
     "TenantCosts",

@@ -9,6 +9,7 @@ class FirstCome:
     """In order of arrival, each request to its end, nothing shed."""
 
     sheds = False
+    guarantees = False
 
     def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:  # noqa: ARG002
         """Everybody does."""
@@ -20,9 +21,10 @@ class FirstCome:
 
 
 class EarliestDeadline:
-    """The earliest deadline first; what can't be in time any more is shed. ``chunks``: decide again after each chunk."""
+    """The earliest deadline first; what can't be in time is shed. ``chunks``: decide again after each chunk."""
 
     sheds = True
+    guarantees = False
 
     def __init__(self, *, chunks: bool) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""What each tenant was promised: its objective, its share of the device, and what happens when the promise can't be kept."""
+"""What each tenant was promised: an objective, a share of the device, and what happens to late requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -82,6 +82,4 @@ def settle_shares(contracts: Iterable[Contract]) -> Mapping[str, float]:
             hint="Lower the stated shares, or make the tenant best-effort.",
         )
     each = (1 - stated) / len(open_to) if open_to else 0.0
-    return {
-        name: (each if contract in open_to else (contract.share or 0.0)) for name, contract in by_name.items()
-    }
+    return {name: (each if contract in open_to else (contract.share or 0.0)) for name, contract in by_name.items()}

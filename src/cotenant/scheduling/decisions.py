@@ -23,7 +23,9 @@ class Decision(NamedTuple):
         """The decision as a sentence."""
         names = ", ".join(str(request) for request in self.requests)
         if self.kind == "shed":
-            return f"At {self.time:.4f} s request {names} of {self.tenant} was shed ({self.why}); {self.waiting} waited."
+            return (
+                f"At {self.time:.4f} s request {names} of {self.tenant} was shed ({self.why}); {self.waiting} waited."
+            )
         return (
             f"At {self.time:.4f} s {self.tenant} ({names}) was chosen ({self.why}) as version {self.version}, with "
             f"{1e3 * self.slack_s:.1f} ms to spare; {self.planned} of {self.waiting} waiting jobs were planned."

@@ -1,9 +1,10 @@
 """Decoders that step together: what each member of a gang adds to the device's time.
 
-A decode step of k members costs far less than k steps, so the k-th member is planned at its marginal cost: prefills first,
-then steps of all, with members leaving as they end.
+A decode step of k members costs far less than k steps, so the k-th member is planned at its marginal cost: prefills
+first, then steps of all, with members leaving as they end.
 """
 
+from cotenant.scheduling.correction import CostEstimate
 from cotenant.scheduling.job import Job
 
 
@@ -12,11 +13,11 @@ def demands(jobs: list[Job], size: int) -> list[float]:
     costs = [job.plan_s for job in jobs]
     if size < 2:
         return costs
-    gangs: dict[str, list[int]] = {}
+    gangs: dict[CostEstimate, list[int]] = {}
     for place, job in enumerate(jobs):
-        if job.tenant.decodes:
-            members = gangs.setdefault(job.tenant.name, [])
-            if len(members) < min(size, job.tenant.estimate.costs.step_curve.largest):
+        if job.steps:
+            members = gangs.setdefault(job.estimate, [])
+            if len(members) < min(size, job.estimate.costs.step_curve.largest):
                 members.append(place)
     for members in gangs.values():
         if len(members) > 1:
@@ -26,7 +27,7 @@ def demands(jobs: list[Job], size: int) -> list[float]:
 
 def _share_steps(jobs: list[Job], members: list[int], costs: list[float]) -> None:
     """Replace the members' costs by what each adds: demand has to be cumulative in order of due times."""
-    estimate = jobs[members[0]].tenant.estimate
+    estimate = jobs[members[0]].estimate
     assert estimate.step is not None
     step = estimate.step.p50_s * estimate.speed.factor
     factors = estimate.costs.step_curve.factors

@@ -2,25 +2,24 @@
 
 from math import sqrt
 
-from cotenant.scheduling.events import RequestId
+from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
 
 
 class Request:
-    """One request. ``due`` orders it (never earlier than its contract says); ``deadline`` is when its client gives up."""
+    """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up."""
 
     __slots__ = ("arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps")
 
-    def __init__(
-        self, request: RequestId, arrived: float, due: float, deadline: float, scale: float, steps: int, priority: int
-    ) -> None:
-        self.id = request
-        self.arrived = arrived
-        self.due = due
-        self.deadline = deadline
-        self.scale = scale
+    def __init__(self, event: Arrived, objective_s: float, steps: int) -> None:
+        promised = event.time + objective_s
+        self.id = event.request
+        self.arrived = event.time
+        self.deadline = promised if event.deadline is None else event.deadline
+        self.due = max(promised, self.deadline)
+        self.scale = event.scale
         self.steps = steps
-        self.priority = priority
+        self.priority = event.priority
         self.conforming = True
         self.cost_s = 0.0
         self.device_s = 0.0
@@ -33,16 +32,17 @@ class Job:
     """
 
     __slots__ = (
-        "batch", "begun", "conforming", "deadline", "due", "late", "members", "order", "plan_s", "prefill_s",
-        "rest_s", "running", "scale", "stage", "stages", "steps", "tenant",
+        "batch", "begun", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
+        "prefill_s", "rest_s", "scale", "stage", "stages", "steps", "tenant",
     )  # fmt: skip
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
         self.tenant = tenant
+        self.estimate = tenant.estimate  # its own: a new model of the tenant may be cut otherwise
         self.members = [request]
         self.batch = 1
         self.stage = 0
-        self.stages = len(tenant.estimate.chunks)
+        self.stages = len(self.estimate.chunks)
         self.steps = request.steps
         self.scale = request.scale
         self.due = request.due
@@ -51,12 +51,11 @@ class Job:
         self.order = order
         self.begun = False
         self.late = False
-        self.running: int | None = None
         self.rest_s = self.plan_s = self.prefill_s = 0.0
 
     def reckon(self) -> None:
         """Bring the time still needed up to date with the estimates."""
-        estimate = self.tenant.estimate
+        estimate = self.estimate
         speed = estimate.speed.factor
         factor = self.scale * speed
         if self.batch > 1:

@@ -21,6 +21,10 @@ class Policy(Protocol):
     def sheds(self) -> bool:
         """Whether requests that can't be in time any more are shed."""
 
+    @property
+    def guarantees(self) -> bool:
+        """Whether conforming requests are bounded by the tenant's account."""
+
     def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:
         """Whether a new request is within what its tenant was promised."""
 

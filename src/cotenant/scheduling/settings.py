@@ -19,7 +19,7 @@ class Settings:
     """How much a tenant may send at once within its share, in objectives of device time."""
     reserve: float = 1.5
     """How many times the expected conforming arrivals are kept free when slack is given away."""
-    margin: float = 0.1
+    margin: float = 0.05
     """The most that may stay free before a deadline when slack is given away, in parts of the objective."""
     memory_s: float = 2.0
     """Time constant of what a tenant asked for and attained lately."""

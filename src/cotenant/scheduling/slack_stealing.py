@@ -1,11 +1,12 @@
-"""The policy of the product: conforming requests first and planned whole, the others in their slack, decoders in gangs."""
+"""The policy of the product: conforming requests planned first, the others in their slack, decoders in gangs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from cotenant.scheduling.contract import Fairness
 from cotenant.scheduling.job import Job
-from cotenant.scheduling.planning import Plan, fill_slack, keep_feasible
+from cotenant.scheduling.planning import Ahead, Plan, fill_slack, keep_feasible
 from cotenant.scheduling.policy import Choice
+from cotenant.scheduling.roster import Roster
 from cotenant.scheduling.settings import Settings
 from cotenant.scheduling.tenant import Tenant
 
@@ -20,15 +21,14 @@ class SlackStealing:
 
     sheds = True
 
-    def __init__(self, settings: Settings, tenants: Mapping[str, Tenant]) -> None:
+    def __init__(self, settings: Settings, roster: Roster) -> None:
         self._settings = settings
-        self._tenants = tenants
-        self._equal = settings.fairness is Fairness.EQUAL
-        self.quantum_s = 0.0
+        self._roster = roster
+        self.guarantees = settings.fairness is Fairness.SHARES
 
     def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:
         """Whether the tenant's account covers the request; with equal attainment every request conforms."""
-        return self._equal or tenant.charge(cost_s, now)
+        return not self.guarantees or tenant.charge(cost_s, now)
 
     def choose(self, jobs: list[Job], begin: float) -> Choice:
         """The first job of the best plan, with those that run beside it."""
@@ -36,26 +36,24 @@ class SlackStealing:
             return Choice(jobs, "alone", 1)
         plan = self._best_plan(jobs, begin)
         if not plan.jobs:
-            timely = [job for job in jobs if not job.late] or jobs
-            best = min(timely, key=lambda job: job.rest_s / job.tenant.spaced_s)
+            best = min(jobs, key=lambda job: job.rest_s / (job.tenant.spaced_s * len(job.members)))
             return Choice([best], "nothing fits: best bet", 0)
         first = plan.jobs[0]
         why = "planned" if first.conforming else "slack"
-        if first.tenant.decodes:
+        if first.estimate.step:
             return Choice(_gang(plan, first), why, len(plan.jobs))
-        if first.stage == 0 and not first.begun:
+        if not first.begun:
             return Choice(self._batch(plan, jobs, first, begin), why, len(plan.jobs))
         return Choice([first], why, len(plan.jobs))
 
     def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
-        conforming, others = [], []
+        conforming: list[Job] = []
+        others: list[Job] = []
         total, decoders = 0.0, 0
         for job in jobs:
-            if job.late:
-                continue
             (conforming if job.conforming else others).append(job)
             total += _worth(job)
-            decoders += job.tenant.decodes
+            decoders += job.steps > 0
         others.sort(key=_slack_order)
         best: Plan | None = None
         for gang in range(max(1, min(decoders, self._largest_gang(jobs))), 0, -1):
@@ -68,21 +66,21 @@ class SlackStealing:
         return best
 
     def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Plan:
-        slots = self._settings.slots
-        jobs, costs = keep_feasible(conforming, gang, begin, slots)
+        ahead = Ahead(begin, self._settings.slots, gang)
+        jobs, costs = keep_feasible(conforming, ahead)
         if others:
-            jobs, costs = fill_slack(jobs, costs, others, gang, begin, slots, self._limits(begin))
+            jobs, costs = fill_slack(jobs, costs, others, ahead, self._limits(begin))
         return Plan(jobs, costs, gang, sum(map(_worth, jobs)))
 
-    def _limits(self, begin: float):  # noqa: ANN202
+    def _limits(self, begin: float) -> Callable[[Job], float]:
         reserve = self._settings.reserve / self._settings.slots
         expected = []
-        for tenant in self._tenants.values():
+        for tenant in self._roster.tenants.values():
             tenant.age(begin)
             rate = tenant.expected_rate * reserve
             if rate > 0:
                 expected.append((rate, begin + tenant.objective_s))
-        margin, cap = self._settings.margin, self.quantum_s
+        margin, cap = self._settings.margin, self._roster.quantum_s
 
         def limit(job: Job) -> float:
             due = job.due
@@ -95,21 +93,22 @@ class SlackStealing:
         return limit
 
     def _largest_gang(self, jobs: list[Job]) -> int:
-        return max((job.tenant.estimate.costs.step_curve.largest for job in jobs if job.tenant.decodes), default=1)
+        return max((job.estimate.costs.step_curve.largest for job in jobs if job.steps), default=1)
 
     def _batch(self, plan: Plan, jobs: list[Job], first: Job, begin: float) -> list[Job]:
         """The largest batch around the first job that keeps the whole plan in time."""
-        tenant = first.tenant
-        curve = tenant.estimate.costs.curve
-        longest = max(chunk.p50_s for chunk in tenant.estimate.chunks) * tenant.estimate.speed.factor
-        mates = [job for job in jobs if job.tenant is tenant and job.stage == 0 and not job.begun and job is not first]
-        mates = [job for job in mates if not job.late and job.running is None]
+        estimate = first.estimate
+        curve = estimate.costs.curve
+        mates = [job for job in jobs if job.estimate is estimate and not job.begun and job is not first]
+        if not mates or curve.largest < 2:
+            return [first]
+        longest = max([chunk.p50_s for chunk in estimate.chunks]) * estimate.speed.factor
         batch = [first]
         for mate in mates:
             size = len(batch) + 1
             if size > curve.largest or curve.factors[size - 1] - curve.factors[size - 2] > LARGEST_MARGINAL:
                 break
-            if longest * curve.factors[size - 1] > self.quantum_s:
+            if longest * curve.factors[size - 1] > self._roster.quantum_s:
                 break
             if self._holds(plan, [*batch, mate], begin):
                 batch.append(mate)
@@ -117,7 +116,7 @@ class SlackStealing:
 
     def _holds(self, plan: Plan, batch: list[Job], begin: float) -> bool:
         slots = self._settings.slots
-        cost = max(job.plan_s for job in batch) * batch[0].tenant.estimate.costs.curve.factors[len(batch) - 1]
+        cost = max(job.plan_s for job in batch) * batch[0].estimate.costs.curve.factors[len(batch) - 1]
         end = begin + cost
         if any(end > job.due for job in batch):
             return False
@@ -133,7 +132,7 @@ class SlackStealing:
 
 def _gang(plan: Plan, first: Job) -> list[Job]:
     """All members step together; one that hasn't done its prefill does that first, so that it can join."""
-    members = [job for job in plan.jobs if job.tenant is first.tenant][: plan.gang]
+    members = [job for job in plan.jobs if job.estimate is first.estimate][: plan.gang]
     for job in members:
         if job.stage < job.stages:
             return [job]

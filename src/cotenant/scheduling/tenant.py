@@ -12,15 +12,12 @@ class Tenant:
 
     __slots__ = (
         "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "account_s",
-        "asked_s", "backlog_s", "begun", "contract", "decodes", "draining", "estimate", "name", "objective_s",
-        "paused_retry_s", "rate", "spaced_s", "waiting",
+        "asked_s", "backlog_s", "contract", "estimate", "name", "objective_s", "paused_retry_s", "rate", "spaced_s",
     )  # fmt: skip
 
     def __init__(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed, now: float) -> None:
-        self.waiting = 0
         self.backlog_s = 0.0
         self.paused_retry_s: float | None = None
-        self.draining = False
         self._account_at = self._fortune_at = self._booked_until = now
         self.asked_s = self._offered = self._met = 0.0
         self.account_s = math.inf
@@ -34,7 +31,6 @@ class Tenant:
         self.name = contract.tenant
         self.objective_s = contract.objective_s
         self.estimate = CostEstimate(costs, speed)
-        self.decodes = costs.step is not None
         self.spaced_s = costs.spaced_s
 
     def grant(self, share: float, slots: int, burst: float, memory_s: float) -> None:
@@ -46,9 +42,13 @@ class Tenant:
             self.rate = self._capacity_s = 0.0
         self.account_s = min(self.account_s, self._capacity_s)
 
+    def balance_s(self, now: float) -> float:
+        """What the account holds, in device-seconds."""
+        return min(self._capacity_s, self.account_s + (now - self._account_at) * self.rate)
+
     def charge(self, cost_s: float, now: float) -> bool:
         """Take a request's cost from the account; False if it doesn't hold enough, and then nothing is taken."""
-        self.account_s = min(self._capacity_s, self.account_s + (now - self._account_at) * self.rate)
+        self.account_s = self.balance_s(now)
         self._account_at = now
         if self.account_s < cost_s:
             return False
@@ -59,8 +59,7 @@ class Tenant:
         """In how many seconds the account will hold the cost; every caller gets a time of its own."""
         if self.rate <= 0:
             return math.inf
-        covered = self.account_s + (now - self._account_at) * self.rate
-        free = max(self._booked_until, now - covered / self.rate)
+        free = max(self._booked_until, now - self.balance_s(now) / self.rate)
         self._booked_until = free + cost_s / self.rate
         return max(0.0, self._booked_until - now)
 

@@ -183,7 +183,6 @@ class TestMps:
         code = (
             "import sys, time\n"
             "from cotenant.devices import find_device\n"
-            "from cotenant.tenancy import Sharing\n"
             "device = find_device('cuda:1')\n"
             "from cotenant.devices.nvidia.sharing.mps import MpsFixture\n"
             "fixture = MpsFixture(device.place()).__enter__()\n"

@@ -262,7 +262,7 @@ def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_k
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"uuid": 1}', '{"before": {}}'])
 def test_a_damaged_note_is_no_note(mock_nvml, content):
     gpu = nvml.find(0)
-    notes.write(gpu.uuid, notes.Before(power_limit_w=200))
+    notes.write(gpu.uuid, notes.SettingsNote(power_limit_w=200))
     notes._path(gpu.uuid).write_text(content)
     assert notes.read(gpu.uuid) is None
     assert controls.restore(gpu) == ()

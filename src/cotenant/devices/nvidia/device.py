@@ -1,27 +1,27 @@
 """An NVIDIA GPU (or one MIG instance of it) as a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from cotenant import workloads
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
-from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
-from cotenant.devices.nvidia.sharing import Fixtures, Place, arrange, sharing_modes
+from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
+from cotenant.devices.nvidia.sharing import Fixtures, GpuPlace, arrange, sharing_modes
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
-from cotenant.devices.tree import Tree
+from cotenant.devices.single import SingleDevice
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
-from cotenant.workloads.protocol import Dtype, WorkloadSpec
+from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.activity import Activity
-    from cotenant.devices.nvidia.ladder import Choice
+    from cotenant.devices.nvidia.activity import DcgmActivity
+    from cotenant.devices.nvidia.ladder import SourceChoice
 
 FLUSH = "flush_l2"
 """The one setting that acts in the tenants' processes and not on the GPU."""
@@ -29,7 +29,7 @@ TENSOR_CORES: Mapping[int, tuple[str, ...]] = {7: ("float16",), 8: ("tf32", "flo
 """By compute capability: number formats whose matrix products run on tensor cores; newer: those of 8 and fp8."""
 
 
-class CudaDevice:
+class CudaDevice(SingleDevice):
     """One GPU. The driver is asked through NVML; torch is only used in tenants' processes."""
 
     simulated = False
@@ -41,7 +41,7 @@ class CudaDevice:
         self._flush_l2 = False
         self._fixtures: Fixtures = {}
         self._probes: Sequence[Probe] | None = None
-        self._activity: Activity | None = None
+        self._activity: DcgmActivity | None = None
 
     @property
     def meaning(self) -> str:
@@ -60,7 +60,7 @@ class CudaDevice:
     @property
     def host_cores(self) -> int:
         """The machine's: tenants launch from there."""
-        return len(usable_cores(Tree()))
+        return len(usable_cores(FileTree()))
 
     def lock_keys(self) -> tuple[str, ...]:
         """The GPU, by UUID: instances share its power and its sensors."""
@@ -90,12 +90,20 @@ class CudaDevice:
             "cores": self.host_cores,
         }
 
-    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that this GPU does well, unless it or its workload names one."""
-        if spec.dtype is not None or on_cpu():
-            return spec
-        own = getattr(workloads.find(spec.name), "dtype", None)
-        return spec.model_copy(update={"dtype": own or self.default_dtype})
+    @property
+    def stand_in(self) -> bool:
+        """Set by an environment variable, for tests of everything but the GPU."""
+        return on_cpu()
+
+    @property
+    def nsys_index(self) -> int | None:
+        """The driver's; of a MIG instance its parent's."""
+        return None if self.stand_in else self.gpu.index
+
+    @property
+    def reports_priorities(self) -> bool:
+        """A stream's priority is read back from torch, a client's from the MPS daemon."""
+        return True
 
     def sharings(self) -> tuple[SharingMode, ...]:
         """Every way to share it, and what the missing ones miss."""
@@ -114,7 +122,7 @@ class CudaDevice:
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""
-        return GpuSeat(cast("SeatOptions", dict(options)))
+        return GpuSeat(cast("GpuSeatOptions", dict(options)))
 
     def probes(self) -> Sequence[Probe]:
         """Power, energy, clocks, heat, throttling, activity, memory: what gives readings here. Opened once."""
@@ -129,7 +137,7 @@ class CudaDevice:
             self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *told)
         return self._probes
 
-    def activity(self) -> "Activity":
+    def activity(self) -> "DcgmActivity":
         """What DCGM says of this GPU, or why it says nothing; asked once."""
         if self._activity is None:
             from cotenant.devices.nvidia.activity import ask_dcgm
@@ -173,6 +181,12 @@ class CudaDevice:
             return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)
         return nvml.free_memory_bytes(self.gpu)
 
+    def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
+        """Those that hold a context on the GPU, without the driver's own."""
+        from cotenant.devices.nvidia.occupants import others_on
+
+        return others_on(self.gpu, self.name, own)
+
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak FLOP/s by dtype and memory bandwidth, measured once and remembered."""
         from cotenant.devices.nvidia.roofline import roofline
@@ -192,13 +206,13 @@ class CudaDevice:
 
         return checkup(self)
 
-    def place(self) -> Place:
+    def place(self) -> GpuPlace:
         """The GPU as sharings see it."""
         return self._place()
 
-    def _place(self) -> Place:
+    def _place(self) -> GpuPlace:
         baseline = self.instance or max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes), default=None)
-        return Place(
+        return GpuPlace(
             gpu=self.gpu,
             dtype=self.default_dtype,
             threads=self.host_cores,
@@ -222,7 +236,7 @@ class CudaDevice:
         newest = (*TENSOR_CORES[8], "float8")
         return list(() if major < 7 else TENSOR_CORES.get(major, newest))
 
-    def ladder(self) -> "Sequence[Choice]":
+    def ladder(self) -> "Sequence[SourceChoice]":
         """For each metric: which source is read here, and why no better one."""
         from cotenant.devices.nvidia import sensors
 

@@ -9,26 +9,27 @@ from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.fleet_names import Named, parse
-from cotenant.devices.simulated.request import Request, request_of
-from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.traces import calibrated
+from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.simulated.trust import Kind, validated_errors
+from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.gpu import DTYPES, GpuSpec
-from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
+from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
-from cotenant.prediction.sharing.trace import Trace, trace_of
+from cotenant.prediction.sharing.layout import Part
+from cotenant.prediction.sharing.on_part import between_clocks, on_part
+from cotenant.prediction.sharing.trace import Trace
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 HOST_US: Mapping[Fusion, float] = {"eager": 25.0, "compile": 8.0, "engine": 3.0}
 """Host time per launch. Eager: the plateaus of ParvaGPU's vision models at small batches (25 to 30 us per operator);
 the others are estimates."""
-BEFORE_US, AFTER_US = 30.0, 15.0
-"""Host time of a request before its first launch, and after its last kernel; estimates."""
 ACTIVITY_PERIOD_S = 0.1
 CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us", "device_ms")
 SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
@@ -57,14 +58,14 @@ class Controls:
 
 
 @dataclass(slots=True)
-class SimulatedGpu:
+class SimulatedGpu(SingleDevice):
     """One simulated GPU: a typical one, or one of a fleet."""
 
     name: str
     gpu: GpuSpec
     die: Die
     simulated: bool = True
-    _requests: dict[tuple[str, Fusion], Request] = field(default_factory=dict)
+    _requests: dict[tuple[str, Fusion], RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
@@ -73,6 +74,11 @@ class SimulatedGpu:
     def meaning(self) -> str:
         """What it is, in one clause."""
         return f"{self.gpu.title}, simulated: {self.gpu.sms} SMs, {self.gpu.memory_gib:.3g} GiB"
+
+    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+        """Itself."""
+        del member
+        return self
 
     @property
     def default_dtype(self) -> Dtype:
@@ -160,23 +166,20 @@ class SimulatedGpu:
         return self.gpu.memory_bytes
 
     @property
-    def context_bytes(self) -> int:
-        """What a tenant takes before it holds a model."""
+    def tenant_bytes(self) -> int:
+        """A CUDA context."""
         return int(self.gpu.context_mib * 2**20)
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """As of a real GPU, with a context of this one's size."""
+        return replace(SingleDevice.room(self, memory_bytes), reserved_bytes=self.tenant_bytes)
 
     def memory_bytes(self, spec: WorkloadSpec) -> int:
         """What a tenant needs: its context, weights, inputs and activations at their peak, and what is lost between."""
         needed = need(self.request(spec).properties, self.gpu)
-        return self.context_bytes if needed is None else needed.total
+        return self.tenant_bytes if needed is None else needed.total
 
-    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that this GPU does well, unless it or its workload names one."""
-        if spec.dtype is not None:
-            return spec
-        own = getattr(workloads.find(spec.name), "dtype", None)
-        return spec.model_copy(update={"dtype": own or self.default_dtype})
-
-    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
+    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> RequestKernels:
         """The request's kernels, from a dry run of the workload; remembered."""
         spec = self.spec(spec)
         key = (spec.model_dump_json(), fusion)
@@ -184,60 +187,33 @@ class SimulatedGpu:
             self._requests[key] = request_of(spec, fusion)
         return self._requests[key]
 
-    def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
-        """A request on a part of this GPU, ready for the engine; remembered."""
-        if self._of_fleet is not None and clock_mhz is not None:
-            trace = self._between_clocks(request, part, controls, clock_mhz, self._of_fleet)
-            return request.with_host(trace.slowed(self.die.time))
-        key = (request.spec.model_dump_json(), part, controls, clock_mhz)
-        if key not in self._traces:
-            trace = self._on_typical_die(request, part, controls, clock_mhz)
-            self._traces[key] = request.with_host(trace.slowed(self.die.time))
-        return self._traces[key]
-
-    def _between_clocks(
-        self,
-        request: Request,
-        part: Part,
-        controls: Controls,
-        clock_mhz: float,
-        known: dict[tuple[str, Part, Controls, float], Trace],
+    def trace(
+        self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
     ) -> Trace:
-        """Hardly two dies of a fleet have the same clock: between two steps, times go with 1 / clock."""
-        step = self.gpu.clocks_mhz.step
-        low = clock_mhz // step * step or step
-        traces = []
-        for node in (low, low + step):
-            key = (request.spec.model_dump_json(), part, controls, node)
-            if key not in known:
-                known[key] = self._on_typical_die(request, part, controls, node)
-            traces.append(known[key])
-        weight = (1 / low - 1 / clock_mhz) / (1 / low - 1 / (low + step))
-        return traces[0].towards(traces[1], weight)
-
-    def _on_typical_die(self, request: Request, part: Part, controls: Controls, clock_mhz: float | None) -> Trace:
-        costs = solo_costs(
-            request.kernels,
-            self.gpu,
-            sms=part.sms,
-            bandwidth_share=part.dram_share,
-            l2_share=part.dram_share,
-            clock_mhz=clock_mhz,
-        )
+        """A request on a part of this GPU, ready for the engine; remembered."""
+        spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
-        if measured_ms is not None:
-            alone = solo_costs(request.kernels, self.gpu).total_ns
-            costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
-        return trace_of(
-            request.kernels,
-            costs,
-            domain_sms=part.domain_sms,
-            bytes_per_ns=self.gpu.bandwidth_gb_s * part.dram_share,
-            host_us=controls.launch_us,
-            slot=request.slot,
-            before_us=BEFORE_US,
-            after_us=AFTER_US,
-        )
+
+        def typical(clock: float | None) -> Trace:
+            return on_part(
+                self.gpu, request, part, launch_us=controls.launch_us, measured_ms=measured_ms, clock_mhz=clock
+            )
+
+        if self._of_fleet is not None and clock_mhz is not None:
+            known = self._of_fleet
+
+            def kept(clock: float) -> Trace:
+                key = (spec, part, controls, clock)
+                if key not in known:
+                    known[key] = typical(clock)
+                return known[key]
+
+            trace = between_clocks(self.gpu, clock_mhz, kept)
+            return request.with_host(trace.slowed(self.die.time))
+        key = (spec, part, controls, clock_mhz)
+        if key not in self._traces:
+            self._traces[key] = request.with_host(typical(clock_mhz).slowed(self.die.time))
+        return self._traces[key]
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates from the data sheet."""
@@ -282,7 +258,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
-    requests: dict[tuple[str, Fusion], Request] = {}
+    requests: dict[tuple[str, Fusion], RequestKernels] = {}
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:

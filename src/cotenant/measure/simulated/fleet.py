@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.devices.group import DeviceGroup
+from cotenant.devices.protocol import Device
 from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated.heat import STEADY, Start, start_of
+from cotenant.measure.simulated.heat import STEADY, HeatAtStart, start_of
 from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.prediction.power.dies import LONGHORN, Die, Dies
@@ -42,14 +42,14 @@ class _Stage:
     die: Die
     """With the air of this trial."""
     setup: TrialSetup
-    start: Start
+    start: HeatAtStart
     fates: Mapping[str, str]
 
 
 class SimulatedFleetBench:
     """A group of simulated GPUs made ready for trials."""
 
-    def __init__(self, group: DeviceGroup, *, run: str, before: Before | None) -> None:
+    def __init__(self, group: Device, *, run: str, before: Before | None) -> None:
         self._group, self._run, self._before = group, run, before
         self._left: dict[str, Heat] = {}
         self._activities: dict[str, Activity] = {}
@@ -112,9 +112,7 @@ class SimulatedFleetBench:
         )
 
     def _member(self, name: str | None) -> SimulatedGpu:
-        member = self._group.member(name)
-        assert isinstance(member, SimulatedGpu)
-        return member
+        return self._group.simulation(name)
 
     def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:
         device = self._member(name)
@@ -150,7 +148,7 @@ class SimulatedFleetBench:
         return [clock * assumed for clock in held]
 
 
-def _by_member(group: DeviceGroup, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
+def _by_member(group: Device, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
     members: dict[str, list[Tenant]] = {}
     for tenant in trial.tenants:
         members.setdefault(tenant.member or group.names[0], []).append(tenant)

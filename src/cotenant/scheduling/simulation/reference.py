@@ -15,9 +15,7 @@ SPREAD = 0.137
 
 COSTS: Mapping[str, TenantCosts] = {
     "bert": TenantCosts((chunk_cost(7.7e-3, spread=SPREAD, cold=12.5 / 7.7),), BatchCurve((1.0, 1.62, 2.35, 3.08))),
-    "conv": TenantCosts(
-        (chunk_cost(31e-3 / 8, spread=SPREAD, cold=38 / 31),) * 8, BatchCurve((1.0, 1.63, 2.41, 3.19))
-    ),
+    "conv": TenantCosts((chunk_cost(31e-3 / 8, spread=SPREAD, cold=38 / 31),) * 8, BatchCurve((1.0, 1.63, 2.41, 3.19))),
     "gpt": TenantCosts(
         (chunk_cost(7.35e-3, spread=SPREAD),) * 2,
         step=chunk_cost(93.3e-3 / 23, spread=SPREAD),
@@ -38,9 +36,7 @@ LOADS: Mapping[str, Mapping[str, float]] = {
 def contracts(shares: Mapping[str, float] | None = None) -> list[tuple[Contract, TenantCosts]]:
     """The three tenants with objectives of three times their spaced cost."""
     shares = shares or {}
-    return [
-        (Contract(name, 3 * WORTH_S[name] - FRONT_S, shares.get(name)), costs) for name, costs in COSTS.items()
-    ]
+    return [(Contract(name, 3 * WORTH_S[name] - FRONT_S, shares.get(name)), costs) for name, costs in COSTS.items()]
 
 
 def arrivals(load: str, seed: int, duration_s: float = 25.0) -> list[Arrival]:

@@ -1,4 +1,4 @@
-"""Where it is written down what has to be put back: a folder of this user alone, since it says what to do."""
+"""Private folder for restore notes: only this user may write it, since the notes are acted upon."""
 
 import os
 import stat
