@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -67,6 +67,8 @@ class Family:
     item_flops: float | None = None
     """Training FLOPs per item, where times over batches can't separate host from device."""
     item_bytes: float = 0.0
+    counted: bool = True
+    """The FLOPs are counted from the architecture; False: a guess."""
     steps_per_iteration: float = 0.0
     """Items that one reported iteration goes over; 0: an iteration is a step."""
 
@@ -78,7 +80,9 @@ FAMILIES = {
     "Transformer": Family(kernels=3400),  # 6 + 6 layers; Adam alone launches two thirds
     # Six passes of two generators of 114 GFLOPs with their backward passes, and the discriminators
     "CycleGAN": Family(kernels=4000, item_flops=1.9e12),
-    "A3C": Family(kernels=900, item_flops=0.45e12),  # four simulators on the CPU; the device's part is a guess
+    "A3C": Family(
+        kernels=900, item_flops=0.45e12, counted=False
+    ),  # four simulators on the CPU; the device's part is a guess
     # An autoencoder over 20,108 items with 200 hidden units; one reported iteration goes over all training users
     "Recommendation": Family(kernels=90, item_flops=48.3e6, item_bytes=12 * 4 * 20108.0, steps_per_iteration=116_677.0),
 }
@@ -190,10 +194,11 @@ def measured_pairs(table: Table, jobs: Mapping[str, Job]) -> Mapping[tuple[str, 
 
 
 def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ()) -> Mapping[str, Trace]:
-    """A request of each job for the engine; of ``blind`` families nothing but their times is used."""
+    """A request of each job for the engine; of ``blind`` families nothing is used but times and counted FLOPs."""
     traces: dict[str, Trace] = {}
     for family in sorted({job.family for job in jobs.values()}):
-        known = UNKNOWN if family in blind else FAMILIES.get(family, UNKNOWN)
+        known = FAMILIES.get(family, UNKNOWN)
+        known = _blind(known) if family in blind else known
         members = [job for job in jobs.values() if job.family == family]
         if known.item_flops is None:
             anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
@@ -201,6 +206,11 @@ def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ())
         else:
             traces |= {job.name: _by_flops(job, known, gpu) for job in members}
     return traces
+
+
+def _blind(known: Family) -> Family:
+    """Without what was settled while looking at pairs."""
+    return replace(known, item_bytes=0.0) if known.item_flops is not None and known.counted else UNKNOWN
 
 
 def _scaled(anatomy: Anatomy, job: Job, kernels: int | None) -> Trace:

@@ -37,6 +37,7 @@ _VERBS = {
     "list_workloads": "lists:workloads",
     "compare_policies": "plan:compare_policies",
     "plan_jobs": "plan:plan_jobs",
+    "predict": "predict:predict",
     "profile": "profile:profile",
     "run": "run:run",
     "save_baseline": "compare:save_baseline",

@@ -11,6 +11,7 @@ from cotenant.prediction.interference.correction import Evidence
 from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.setting import Setting, setting_of
+from cotenant.prediction.kernels.columns import Floats
 from validation.gavel import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of
 
 __all__ = ["LOOKED_AT", "Matrix", "gavel_matrix"]
@@ -25,6 +26,8 @@ class Matrix:
     setting: Setting
     evidence: Evidence
     """Every measured pair."""
+    features: Floats
+    """Tenants x solo features."""
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -38,15 +41,18 @@ def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix
     Args:
         data: The folder of measured data.
         gpu: `v100` or `p100`.
-        blind: Families of which nothing but solo times is given to the prior.
+        blind: Families of which nothing that was settled with pairs in view is given to the prior.
     """
     table = read_tables(data)[gpu]
     jobs = jobs_of(table)
     traces = traces_of(jobs, GPUS[gpu], blind=blind)
     names = list(jobs)
     profiles = profiles_of([traces[name] for name in names], [1e9 * jobs[name].seconds for name in names])
-    setting = setting_of([jobs[name].family for name in names], profiles.features(), partial(side_by_side, profiles))
-    return Matrix(GPUS[gpu].title, tuple(jobs.values()), setting, _evidence(measured_pairs(table, jobs), names))
+    features = profiles.features()
+    setting = setting_of([jobs[name].family for name in names], features, partial(side_by_side, profiles))
+    return Matrix(
+        GPUS[gpu].title, tuple(jobs.values()), setting, _evidence(measured_pairs(table, jobs), names), features
+    )
 
 
 def _evidence(pairs: Mapping[tuple[str, str], tuple[float, float]], names: list[str]) -> Evidence:

@@ -1,16 +1,16 @@
 """Who is left out, and which pairs are measured: the evidence that each prediction is made from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.prediction.interference.correction import Correction, Evidence
 from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Ints
-
-Families = Sequence[str]
+from validation.interference.gavel_matrix import Matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,57 +23,63 @@ class Split:
 
 
 def new_jobs(
-    setting: Setting, evidence: Evidence, families: Families, variances: Variances, pairs: int
-) -> Iterator[Split]:
+    matrix: Matrix, variances: Variances, pairs: int, of_family: Callable[[str], Setting]
+) -> Iterator[tuple[Setting, Split]]:
     """Each job in turn is new: all of its family are left out, and it has been measured beside ``pairs`` known jobs.
 
-    Pairs are chosen one by one by the largest variance; the job's other pairs with known jobs are predicted, in both
-    directions.
+    Pairs are chosen one by one by what they tell about the job's others; these are predicted, in both directions.
+
+    Args:
+        matrix: All that was measured.
+        variances: Of the correction.
+        pairs: How many the new job has.
+        of_family: The setting to use where this family is left out.
     """
-    names = np.array(families)
-    of_rows = names[evidence.rows]
-    for job, family in enumerate(families):
+    evidence = matrix.evidence
+    of_rows = np.array(matrix.families)[evidence.rows]
+    for job, family in enumerate(matrix.families):
+        setting = of_family(family)
         own = of_rows == family
-        base = np.flatnonzero(~own.any(axis=1))
-        mine = np.flatnonzero((evidence.rows == job).any(axis=1) & (own.sum(axis=1) == 1))
-        train, left = base, mine
+        train = np.flatnonzero(~own.any(axis=1))
+        left = np.flatnonzero((evidence.rows == job).any(axis=1) & (own.sum(axis=1) == 1))
         for _ in range(pairs):
-            correction = Correction(setting, evidence.only(train), variances)
-            train, left = _measured(train, left, evidence.cell, _most_uncertain(correction, evidence, left))
-        yield Split(train, left, family)
+            train, left = _with_next(setting, evidence, variances, train, left)
+        yield setting, Split(train, left, family)
 
 
-def both_new(evidence: Evidence, families: Families) -> Iterator[Split]:
+def both_new(matrix: Matrix) -> Iterator[Split]:
     """Every two families are new at once, with their solo profiles only; pairs between the two are predicted."""
-    names = np.array(families)
-    of_rows = names[evidence.rows]
-    found = sorted(set(families))
+    of_rows = np.array(matrix.families)[matrix.evidence.rows]
+    found = sorted(set(matrix.families))
     for place, first in enumerate(found):
         for second in found[place:]:
             touched = np.isin(of_rows, (first, second))
             between = {first, second}
             test = [row for row in np.flatnonzero(touched.all(axis=1)) if set(of_rows[row]) == between]
-            yield Split(np.flatnonzero(~touched.any(axis=1)), np.array(test, np.int64), f"{first} + {second}")
+            if test:
+                yield Split(np.flatnonzero(~touched.any(axis=1)), np.array(test, np.int64), f"{first} + {second}")
 
 
-def grown(
-    setting: Setting, evidence: Evidence, variances: Variances, pairs: int, told: Callable[[int, Split], None]
-) -> None:
-    """From no pair on, always measure the pair with the largest variance; ``told`` after each."""
-    train, left = np.empty(0, np.int64), np.arange(len(evidence))
-    for count in range(1, pairs + 1):
-        correction = Correction(setting, evidence.only(train), variances)
-        train, left = _measured(train, left, evidence.cell, _most_uncertain(correction, evidence, left))
-        told(count, Split(train, left, ""))
+def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
+    """A matrix of which no pair is known at first, after measuring so many by what each tells about the others."""
+    train, left = np.empty(0, np.int64), np.arange(len(matrix.evidence))
+    candidates = mixes_of_cells(matrix.evidence, left)
+    correction = Correction(matrix.setting, matrix.evidence.only(train), variances)
+    chosen = [cell for cell, _ in next_cells(correction, candidates, pairs)]
+    hit = np.isin(matrix.evidence.cell, np.unique(matrix.evidence.cell)[chosen])
+    return Split(left[hit], left[~hit], "")
 
 
-def _most_uncertain(correction: Correction, evidence: Evidence, left: Ints) -> int:
-    variance = correction.variance(evidence.rows[left])
-    cells = evidence.cell[left]
-    totals = np.bincount(cells, weights=variance)
-    return int(np.argmax(totals))
+def mixes_of_cells(evidence: Evidence, rows: Ints) -> Ints:
+    """One mix for each cell of the rows, in the cells' order."""
+    _, first = np.unique(evidence.cell[rows], return_index=True)
+    return evidence.rows[rows[first]]
 
 
-def _measured(train: Ints, left: Ints, cells: Ints, cell: int) -> tuple[Ints, Ints]:
-    hit = cells[left] == cell
+def _with_next(
+    setting: Setting, evidence: Evidence, variances: Variances, train: Ints, left: Ints
+) -> tuple[Ints, Ints]:
+    correction = Correction(setting, evidence.only(train), variances)
+    cell = np.unique(evidence.cell[left])[next_cells(correction, mixes_of_cells(evidence, left), 1)[0][0]]
+    hit = evidence.cell[left] == cell
     return np.concatenate([train, left[hit]]), left[~hit]

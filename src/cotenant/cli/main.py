@@ -22,6 +22,7 @@ VERBS = (
     "report",
     "compare",
     "explain",
+    "predict",
     "profile",
     "view",
     "db",

@@ -40,7 +40,7 @@ class CpuProfiles:
         )
 
 
-def roofline_shared(profiles: CpuProfiles, mixes: Ints) -> Floats:
+def roofline_shared(profiles: CpuProfiles, mixes: Ints, *, pinned: bool = False) -> Floats:
     """Logarithms of slowdowns: each resource goes to those who want it in even parts, and the scarcest one counts.
 
     Who wants less than an even part gets it all, and the others share the rest.
@@ -48,6 +48,7 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints) -> Floats:
     Args:
         profiles: Of all tenants.
         mixes: Rows of tenants' indices.
+        pinned: Every tenant has an even part of the cores for itself; only bandwidth is common.
 
     Returns:
         Rows x places; NaN where a mix has no tenant.
@@ -56,7 +57,9 @@ def roofline_shared(profiles: CpuProfiles, mixes: Ints) -> Floats:
     for first in range(0, len(mixes), _CHUNK):
         some = mixes[first : first + _CHUNK]
         there = present(some)
-        of_cores = _slowdown(placed(profiles.cores, some, 0.0), there)
+        wanted = placed(profiles.cores, some, 0.0)
+        own = wanted * there.sum(axis=1, keepdims=True)
+        of_cores = np.maximum(own, 1.0) if pinned else _slowdown(wanted, there)
         of_memory = _slowdown(placed(profiles.bandwidth, some, 0.0), there)
         parts.append(np.where(there, np.log(np.maximum(of_cores, of_memory)), np.nan))
     return np.concatenate(parts) if parts else np.empty(mixes.shape)

@@ -53,7 +53,9 @@ class Predictor:
         self.evidence = evidence
         self.correction = Correction(setting, evidence, variances)
         self.widths: Widths = widths(self.correction, level=level, prior_half=prior_half)
-        self._seen = {_key(row): place for place, row in enumerate(evidence.rows)}
+        width = max(evidence.rows.shape[1], 2)
+        self._seen = {row.tobytes(): place for place, row in enumerate(_canonical(evidence.rows, width))}
+        self._width = width
         self._level = level
 
     def slowdowns(self, mixes: Ints) -> Slowdowns:
@@ -64,7 +66,7 @@ class Predictor:
         half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
         count = self.measured_with[rows[:, 0]]
         basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
-        low, high = logs - half, logs + half
+        low, high = np.maximum(logs - half, np.minimum(logs, 0.0)), logs + half  # nobody is faster than alone
         for row, known in self._known(rows):
             logs[row] = self.evidence.logs[known]
             spread = self.evidence.half[known]
@@ -112,15 +114,27 @@ class Predictor:
         return np.asarray(strange.any(axis=1))
 
     def _known(self, rows: Ints) -> list[tuple[int, int]]:
-        if not self._seen:
-            return []
-        interesting = np.flatnonzero(self.measured_with[rows[:, 0]])
-        found = ((int(row), self._seen.get(_key(rows[row]))) for row in interesting)
+        """Rows that were measured, and where in the evidence; copies of a tenant are one victim."""
+        there = present(rows)
+        possible = (there.sum(axis=1) <= self._width) & (self.measured_with[np.maximum(rows, 0)] > 0).all(
+            axis=1, where=there
+        )
+        places = np.flatnonzero(possible)
+        found = [
+            (int(row), self._seen.get(one.tobytes()))
+            for row, one in zip(places, _canonical(rows[places], self._width), strict=True)
+        ]
         return [(row, known) for row, known in found if known is not None]
 
 
-def _key(row: Ints) -> tuple[int, ...]:
-    return (int(row[0]), *sorted(int(one) for one in row[1:] if one >= 0))
+def _canonical(rows: Ints, width: int) -> Ints:
+    """The victim, then its neighbours in falling order, cut or filled up to one width."""
+    others = -np.sort(-rows[:, 1:], axis=1)
+    filled = np.full((len(rows), width), -1, np.int64)
+    filled[:, 0] = rows[:, 0]
+    kept = min(others.shape[1], width - 1)
+    filled[:, 1 : 1 + kept] = others[:, :kept]
+    return filled
 
 
 def _at(mixes: Ints, which: Ints, place: Ints, values: Floats | Ints, absent: float) -> Floats:

@@ -11,8 +11,9 @@ from cotenant.prediction.kernels.columns import Floats, Ints
 Prior = Callable[[Ints], Floats]
 """Mixes (rows of tenants' indices) to logarithms of slowdowns at the same places."""
 
-REACH = 2.0
-"""Tenants this many steps apart in their features still resemble each other (a correlation of 0.6)."""
+REACH = 3.0
+"""Tenants this many steps apart in their features still resemble each other (a correlation of 0.6). Chosen among 1.3, 2
+and 3 with the matrices of Gavel in view: it decides little but how fast a whole matrix is known."""
 _LEAST_WEIGHT = 0.01
 """Of a neighbour that the prior says does nothing: its correction counts a little."""
 
