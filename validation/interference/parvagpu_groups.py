@@ -69,8 +69,8 @@ def parvagpu_result(data: Path) -> Result:
         what="3 to 5 processes of one model under MPS, pairs and solos given",
         source=SOURCE,
         split=f"Constants of the prior were fitted on {', '.join(sorted(FITTED))}; the other models are held out. "
-        "Variances of the correction are those that ship, fitted on a P100; that of groups is of the size of the errors "
-        "on these rows, so that coverage says only that one number fits all models.",
+        "Variances of the correction are those that ship, fitted on a P100; that of groups is of the size of the "
+        "errors on these rows, so that coverage says only that one number fits all models.",
         quantity="slowdown",
         unit="",
         rows=tuple(rows),

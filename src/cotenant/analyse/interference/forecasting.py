@@ -135,21 +135,16 @@ def _forecasts(
             exact = asked.engine(group, sharing)
             slowdowns = [_agreeing(guess, engine) for guess, engine in zip(slowdowns, exact, strict=True)]
             bases = [f"simulated, {basis}" for basis in bases]
-        forecasts.append(_mix(asked, predictor.setting, group, sharing, slowdowns, bases))
+        tails = _tails(asked, predictor.setting, group, slowdowns)
+        forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, tails, bases, strict=True))))
     return forecasts
 
 
 def _mix(
-    asked: Asked,
-    setting: Setting,
-    group: tuple[str, ...],
-    sharing: str,
-    slowdowns: Sequence[Ranged],
-    bases: Sequence[str],
+    asked: Asked, group: tuple[str, ...], sharing: str, found: Sequence[tuple[Ranged, Tail | None, str]]
 ) -> MixForecast:
     numbers = [asked.names.index(name) for name in group]
-    solo = asked.solo_s[numbers]
-    tails = _tails(asked, setting, group, slowdowns)
+    solo = [float(asked.solo_s[number]) for number in numbers]
     memory = [asked.memory_bytes[number] for number in numbers]
     return MixForecast(
         mix=group,
@@ -157,13 +152,13 @@ def _mix(
         tenants=tuple(
             TenantForecast(
                 tenant=name,
-                slowdown=slowdowns[place],
-                throughput_rps=slowdowns[place].inverse(1 / float(solo[place])),
-                latency_ms=slowdowns[place].scaled(1e3 * float(solo[place])),
-                tail=tails[place],
-                basis=bases[place],
+                slowdown=slowdown,
+                throughput_rps=slowdown.inverse(1 / alone),
+                latency_ms=slowdown.scaled(1e3 * alone),
+                tail=tail,
+                basis=basis,
             )
-            for place, name in enumerate(group)
+            for name, alone, (slowdown, tail, basis) in zip(group, solo, found, strict=True)
         ),
         memory_bytes=None if any(one is None for one in memory) else sum(one for one in memory if one is not None),
     )
@@ -181,7 +176,7 @@ def _agreeing(guess: Ranged, exact: float) -> Ranged:
     lo, hi = guess.lo, guess.hi
     return Ranged(
         exact,
-        None if lo is None else exact * lo / guess.est / apart,
+        None if lo is None else max(exact * lo / guess.est / apart, min(exact, 1.0)),
         None if hi is None else exact * hi / guess.est * apart,
     )
 
@@ -283,7 +278,7 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             )
         elif one.error is not None and one.constant is not None:
             notes.append(
-                f"Under `{one.sharing}`, on measured mixes left out one at a time: {percent(one.error)} off on average; "
+                f"Under `{one.sharing}`, on mixes left out one at a time: {percent(one.error)} off on average, "
                 f"the typical slowdown alone {percent(one.constant)}."
             )
     if left_aside:

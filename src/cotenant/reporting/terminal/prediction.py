@@ -21,7 +21,7 @@ def prediction_parts(prediction: Prediction, *, everything: bool = False) -> tup
         parts += [part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}"), _tenants(mix))]
     elif mixes:
         shown = mixes if everything else mixes[:MOST_ROWS]
-        parts.append(listing(("mix", "sharing", "slowed most", "slowdown", "basis"), [_row(mix) for mix in shown]))
+        parts.append(listing(("mix", "sharing", "slowest", "slowdown", "rests on"), [_row(mix) for mix in shown]))
         if len(mixes) > len(shown):
             parts.append(
                 Text(f"{amount(len(mixes) - len(shown), 'more mix', 'more mixes')}: --all; one: --mix A+B", "dim")
@@ -54,7 +54,11 @@ def _answer(prediction: Prediction) -> str:
 
 def _row(mix: MixForecast) -> tuple[str, ...]:
     worst = max(mix.tenants, key=lambda one: one.slowdown.est)
-    return mix.label, mix.sharing, worst.tenant, with_interval(worst.slowdown, ratio), worst.basis
+    return mix.label, mix.sharing, worst.tenant, with_interval(worst.slowdown, ratio), _short(worst.basis)
+
+
+def _short(basis: str) -> str:
+    return basis.replace(" of this tenant", "")
 
 
 def _tenants(mix: MixForecast) -> RenderableType:
