@@ -18,8 +18,9 @@ from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 _JITTER = 1e-8
-_CHUNK = 4096
-_WITNESSES = 400
+_ELEMENTS = 6_000_000
+"""Of a covariance that is held at once."""
+_WITNESSES = 200
 """Rows of evidence that variances of very many cells are taken from: fewer witnesses only widen them."""
 _MANY = 50_000
 """Cells; more than these have their variances from `_WITNESSES`."""
@@ -123,16 +124,18 @@ class Correction:
 
     def variance(self, rows: Ints) -> Floats:
         """Variance of the logarithm that would be measured, for rows with the victim first."""
-        parts = [self._variance(rows[first : first + _CHUNK], len(rows)) for first in range(0, len(rows), _CHUNK)]
+        few = len(rows) > _MANY and len(self.evidence) > _WITNESSES
+        step = max(_ELEMENTS // max(_WITNESSES if few else len(self.evidence), 1), 1)
+        parts = [self._variance(rows[first : first + step], few) for first in range(0, len(rows), step)]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def _variance(self, rows: Ints, total: int) -> Floats:
+    def _variance(self, rows: Ints, few: bool) -> Floats:
         atoms = atoms_of(self.setting, rows)
         own = spread(self.variances, atoms)
         noise = self.variances.noise + self.variances.group_noise * atoms.size**2
         if not len(self.evidence):
             return np.asarray(own + noise)
-        witnesses, lower = self._witnesses(total)
+        witnesses, lower = self._few if few else (self._atoms, self._factor[0])
         known = solve_triangular(lower, covariance(self.setting, self.variances, witnesses, atoms), lower=True)
         return np.asarray(np.maximum(own - (known**2).sum(axis=0), 0.0) + noise)
 
@@ -145,11 +148,6 @@ class Correction:
         across = covariance(self.setting, self.variances, self._atoms, atoms)
         known = solve_triangular(self._factor[0], across, lower=True)
         return np.asarray(own - known.T @ known)
-
-    def _witnesses(self, total: int) -> tuple[Atoms, Floats]:
-        if total <= _MANY or len(self.evidence) <= _WITNESSES:
-            return self._atoms, self._factor[0]
-        return self._few
 
     @cached_property
     def _few(self) -> tuple[Atoms, Floats]:

@@ -68,15 +68,18 @@ def likenesses(setting: Setting) -> tuple[Floats, ...]:
 def covariance(setting: Setting, variances: Variances, first: Atoms, second: Atoms) -> Floats:
     """Rows of the first x rows of the second, without noise."""
     tables = likenesses(setting)
-    both = first.prior[:, None] * second.prior[None, :]
     result = np.zeros((first.victim.size, second.victim.size))
-    neighbours = [table[first.neighbour[:, None], second.neighbour[None, :]] for table in tables]
     for part, table in enumerate(tables):
-        inner = np.zeros_like(result)
-        for other, likeness in enumerate(neighbours):
-            if variances.shift[part, other] or variances.slope[part, other]:
-                inner += (variances.shift[part, other] + variances.slope[part, other] * both) * likeness
-        result += table[first.victim[:, None], second.victim[None, :]] * inner
+        # What has to do with the neighbour is added up per tenant first, and only then spread over the rows.
+        shifts, slopes = (
+            np.tensordot(sizes[part], [one[first.neighbour] for one in tables], 1)
+            for sizes in (variances.shift, variances.slope)
+        )
+        inner = (slopes * first.prior[:, None])[:, second.neighbour]
+        inner *= second.prior[None, :]
+        inner += shifts[:, second.neighbour]
+        inner *= table[first.victim][:, second.victim]
+        result += inner
     result = _gathered(result, first, second)
     if first.size.any() and second.size.any():
         result = result + variances.group * first.size[:, None] * second.size[None, :]
