@@ -1,6 +1,6 @@
 """Which runs a prediction learns from, and whether they are of the device that is asked about."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,11 @@ def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None
         PredictionError: A named run is of another device, or the database has none of this one.
     """
     from cotenant.analyse.interference.gathered import gathered
+    from cotenant.analyse.sharing.peaks import peaks_of
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.folder import RunFolder
+    from cotenant.store.reading import open_runs
 
     folders: dict[str, RunFolder] = {}
     notes: list[str] = []
@@ -52,8 +54,11 @@ def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None
             folder = RunFolder.open(baselines.resolve(str(run)))
             _require_same(folder, place)
             folders[folder.run] = folder
-    known = evidence([folder.path for folder in folders.values()], _cores(folders.values())) if folders else []
-    peaks = [_bytes_per_s(folder.manifest) for folder in folders.values()]
+    known = []
+    if folders:
+        with open_runs([folder.path for folder in folders.values()]) as opened:
+            known = evidence(opened)
+    peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
     result = gathered(known)
     if result.open_loads:
         notes.append(
@@ -64,7 +69,7 @@ def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None
 
 def kind_of(description: Mapping[str, Any]) -> str:
     """What makes two devices one kind: the model, and of a CPU the number of its cores."""
-    from cotenant.api.device_facts import cores_of
+    from cotenant.analyse.sharing.peaks import cores_of
 
     model = str(description.get("model") or description.get("title") or description.get("name") or "unknown device")
     cores = description.get("cores")
@@ -94,8 +99,10 @@ def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], lis
 
 
 def _require_same(folder: "RunFolder", place: "Place") -> None:
+    from cotenant.analyse.sharing.peaks import described
+
     if not _same(folder, place):
-        kind = kind_of(_description(folder))
+        kind = kind_of(described(folder.manifest))
         simulated = " (simulated)" if folder.manifest.get("simulated") else ""
         raise PredictionError(
             f"{folder.path} was measured on {kind}{simulated}, and the question is about {place.kind}",
@@ -104,22 +111,8 @@ def _require_same(folder: "RunFolder", place: "Place") -> None:
 
 
 def _same(folder: "RunFolder", place: "Place") -> bool:
+    from cotenant.analyse.sharing.peaks import described
+
     simulated = bool(folder.manifest.get("simulated"))
-    return kind_of(_description(folder)) == place.kind and simulated == place.simulated
+    return kind_of(described(folder.manifest)) == place.kind and simulated == place.simulated
 
-
-def _description(folder: "RunFolder") -> Mapping[str, Any]:
-    found = folder.manifest.get("device_description")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _cores(folders: "Iterable[RunFolder]") -> dict[str, int]:
-    from cotenant.api.device_facts import cores_of
-
-    return {folder.run: cores_of(folder.manifest) for folder in folders}
-
-
-def _bytes_per_s(manifest: Mapping[str, Any]) -> float | None:
-    roofline = manifest.get("roofline")
-    value = roofline.get("bytes_per_s") if isinstance(roofline, Mapping) else None
-    return float(value) if isinstance(value, int | float) and value > 0 else None

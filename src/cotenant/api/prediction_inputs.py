@@ -36,7 +36,7 @@ class Place:
 
 def place_of(study: "Study", device: str | None) -> Place:
     """The study's device, or the one named. Raises DeviceError."""
-    from cotenant.api.device_facts import cores_of
+    from cotenant.analyse.sharing.peaks import cores_of
     from cotenant.api.prediction_evidence import kind_of
     from cotenant.devices import find_device
 

@@ -18,7 +18,7 @@ Every number has a 90 % interval and its basis: measured, how many measured mixe
 """
 
 
-@click.command("predict", short_help="Predict mixes from what was measured.", epilog=EPILOG)
+@click.command("predict", epilog=EPILOG)
 @click.argument("study", metavar="STUDY")
 @click.option("--device", metavar="NAME", help="Where, instead of the study's own device.")
 @click.option("--from", "runs", metavar="RUN", multiple=True, help="Learn from this run, or from `db`; repeatable.")

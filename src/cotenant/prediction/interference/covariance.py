@@ -29,7 +29,7 @@ class Variances:
     """Of a measured cell, beyond what its blocks say."""
     group: float = 0.02**2
     """What all groups have in common that their pairs don't show, per doubling of tenants beyond two."""
-    group_noise: float = 0.09**2
+    group_noise: float = 0.13**2
     """What each group has for itself, per doubling of tenants beyond two. Both of the size of the errors on
     ParvaGPU's groups of 3 to 5 processes."""
 
