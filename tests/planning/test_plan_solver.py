@@ -93,7 +93,9 @@ def test_greedy_fills_the_fullest_device_that_still_has_room():
     assert sorted(sorted(column.members) for column in columns) == [[0, 2], [1, 3]] and not missing
 
 
-A100 = Mig.of(7, 8, {"1g": (1, 1, 10), "1g+": (1, 2, 20), "2g": (2, 2, 20), "3g": (3, 4, 40), "4g": (4, 4, 40), "7g": (7, 8, 80)})
+A100 = Mig.of(
+    7, 8, {"1g": (1, 1, 10), "1g+": (1, 2, 20), "2g": (2, 2, 20), "3g": (3, 4, 40), "4g": (4, 4, 40), "7g": (7, 8, 80)}
+)
 A30 = Mig.of(4, 4, {"1g": (1, 1, 6), "2g": (2, 2, 12), "4g": (4, 4, 24)})
 
 
@@ -153,7 +155,9 @@ def test_too_few_gpus_for_the_rates_is_no_plan():
     assert cover([CutGpu(A100, 1.0, 1, serves)], np.array([8.0]), seconds=5) is None
 
 
-@pytest.mark.skipif(not (DATA / "sharing/parvagpu_scenarios.csv").exists(), reason="ParvaGPU's measurements aren't here")
+@pytest.mark.skipif(
+    not (DATA / "sharing/parvagpu_scenarios.csv").exists(), reason="ParvaGPU's measurements aren't here"
+)
 def test_parvagpus_scenarios_need_fewer_gpus_than_its_own_planner_uses():
     from validation.plan_parvagpu import planned, scenarios
 

@@ -46,7 +46,11 @@ def test_tenants_that_leave_each_other_room_share_one_device():
 
 
 def test_an_objective_that_sharing_would_break_gets_a_device_of_its_own_and_the_reason_names_it():
-    made = plan([tenant("a", 20, 16), tenant("b", 20, 100)], [Work(10, press=1.0), Work(20)], [replace(BIG, ways=("processes",))])
+    made = plan(
+        [tenant("a", 20, 16), tenant("b", 20, 100)],
+        [Work(10, press=1.0), Work(20)],
+        [replace(BIG, ways=("processes",))],
+    )
     assert sorted(on(made)) == [["a"], ["b"]]
     (why,) = [one for one in made.rejected if set(one.tenants) == {"a", "b"}]
     assert why.reason.startswith("p99 of a up to") and "> 16 ms" in why.reason
@@ -82,7 +86,10 @@ def test_memory_is_a_limit_of_its_own():
 
 def test_tenants_apart_and_near_are_where_they_want_to_be():
     works = [Work(5)] * 3
-    made = plan([tenant("a", 5, 200, apart=frozenset("b")), tenant("b", 5, 200), tenant("c", 5, 200, near=frozenset("b"))], works)
+    made = plan(
+        [tenant("a", 5, 200, apart=frozenset("b")), tenant("b", 5, 200), tenant("c", 5, 200, near=frozenset("b"))],
+        works,
+    )
     assert sorted(on(made)) == [["a"], ["b", "c"]]
 
 
@@ -106,7 +113,9 @@ def test_a_rate_that_one_device_cannot_serve_gets_replicas():
 
 
 def test_an_objective_below_the_floor_names_tenant_floor_and_device():
-    with pytest.raises(CotenantError, match=r"a can't keep its objectives even alone on big: p99 of a up to 11 ms > 5 ms"):
+    with pytest.raises(
+        CotenantError, match=r"a can't keep its objectives even alone on big: p99 of a up to 11 ms > 5 ms"
+    ):
         plan([tenant("a", 1, 5)], [Work(10)])
 
 

@@ -175,9 +175,7 @@ def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -
     return Simulation([entry.planned(name)], {name: entry}, {kind: open_simulated(kind)}, risk=0.1)
 
 
-def _costs(
-    simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]
-) -> "tuple[TenantCosts, float]":
+def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]) -> "tuple[TenantCosts, float]":
     """What requests cost beside the neighbours that the plan gives them, and how much that varies."""
     from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 

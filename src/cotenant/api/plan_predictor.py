@@ -239,9 +239,7 @@ class _Seats:
         return _Seats(*(getattr(self, name)[mine] for name in _Seats.__slots__))
 
 
-def _in_batches(
-    seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective
-) -> Floats:
+def _in_batches(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
     """A batch fills, waits for the one before it, and is served."""
     service = seats.alone * slowdown
     load = rate / batch * service
@@ -253,9 +251,7 @@ def _in_batches(
     return np.asarray(gather + service + queued)
 
 
-def _generating(
-    seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective
-) -> Floats:
+def _generating(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
     """A sequence waits for a place, its prompt is read between two steps of the others, and then it takes its steps.
 
     The wait is that of a queue with as many servers as places (Erlang's formula, stretched by the burstiness).
@@ -385,9 +381,7 @@ class Engine:
         usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
         return np.where(table.outputs > 1, usual, mixes.batch)
 
-    def _player(
-        self, mixes: Mixes, seat: int, batch: int, rate: float, window_s: float, order: int
-    ) -> "Player":
+    def _player(self, mixes: Mixes, seat: int, batch: int, rate: float, window_s: float, order: int) -> "Player":
         from cotenant.prediction.sharing.simulate import Player
         from cotenant.tenancy.arrivals import arrivals_ns
         from cotenant.tenancy.load import Load

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import CotenantError
+from cotenant.text import amount
 
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
@@ -62,7 +63,7 @@ def plan_tenants(
     file = read_tenants(tenants)
     wanted = file.planned()
     kinds, gpus = kinds_of(devices, {**file.prices, **(prices or {})}, priced=minimise == "cost")
-    told(f"describing {len(wanted)} tenants on {len(kinds)} kinds of devices")
+    told(f"describing {amount(len(wanted), 'tenant')} on {amount(len(kinds), 'kind')} of device")
     rough = ClosedForm(Simulation(wanted, file.tenants, gpus, risk=risk))
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
     closer = Engine(rough.simulation, rough)

@@ -11,10 +11,11 @@ GATHERING = 0.1
 
 def export(plan: ServingPlan, models: Models) -> dict[str, str]:
     """`TENANT/TENANT/config.pbtxt`, and `serve.sh`, which starts a server for each."""
-    files, lines = {}, ["#!/usr/bin/env bash", "# One Triton server per tenant; `plan.sh env TENANT` says where.", "set -eu"]
-    for number, (device, tenant) in enumerate(
-        (device, tenant) for device in plan.devices for tenant in device.tenants
-    ):
+    files, lines = (
+        {},
+        ["#!/usr/bin/env bash", "# One Triton server per tenant; `plan.sh env TENANT` says where.", "set -eu"],
+    )
+    for number, (device, tenant) in enumerate((device, tenant) for device in plan.devices for tenant in device.tenants):
         name = slug(tenant.name)
         files[f"{name}/{name}/config.pbtxt"] = _config(plan, device, tenant, models)
         if models[tenant.tenant].generates:
@@ -63,7 +64,9 @@ def _config(plan: ServingPlan, device: PlannedDevice, tenant: SeatedTenant, mode
 def _vllm(device: PlannedDevice, tenant: SeatedTenant, models: Models) -> str:
     import json
 
-    share = 0.9 if device.sharing in {"alone", "mig"} else round(max(tenant.memory_bytes / device.memory_bytes, 0.02), 2)
+    share = (
+        0.9 if device.sharing in {"alone", "mig"} else round(max(tenant.memory_bytes / device.memory_bytes, 0.02), 2)
+    )
     settings = {
         "model": models[tenant.tenant].source,
         "gpu_memory_utilization": share,

@@ -14,7 +14,11 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
     others = [one.tenant for device in plan.devices for one in device.tenants if not models[one.tenant].generates]
     if others:
         raise CannotExpress("vllm", f"{others[0]}, which doesn't generate", "triton")
-    lines = ["#!/usr/bin/env bash", "# One vLLM server per tenant; run `plan.sh up` first where GPUs are shared.", "set -eu"]
+    lines = [
+        "#!/usr/bin/env bash",
+        "# One vLLM server per tenant; run `plan.sh up` first where GPUs are shared.",
+        "set -eu",
+    ]
     port = FIRST_PORT
     for device in plan.devices:
         for tenant in device.tenants:
