@@ -80,7 +80,8 @@ def test_the_shell_script_starts_mps_gives_shares_and_undoes_it(tmp_path):
     run_script(tmp_path, "down")
     assert not (tmp_path / "state").exists()
     done, _ = run_script(tmp_path, "env", "nobody")
-    assert done.returncode == 2 and "there are: embed chat" in done.stderr
+    assert done.returncode == 2
+    assert "there are: embed chat" in done.stderr
 
 
 def test_the_shell_script_makes_large_mig_instances_first_and_removes_them(tmp_path):
@@ -164,7 +165,8 @@ def test_cotenants_own_export_is_a_study_that_can_be_run():
 def test_triton_rejects_requests_that_waited_too_long_and_batches_as_planned():
     files = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)
     config = files["embed/embed/config.pbtxt"]
-    assert "max_batch_size: 4" in config and "preferred_batch_size: [ 4 ]" in config
+    assert "max_batch_size: 4" in config
+    assert "preferred_batch_size: [ 4 ]" in config
     assert "default_timeout_microseconds: 15000" in config
     assert json.loads(files["chat/chat/1/model.json"])["max_num_seqs"] == 4
 

@@ -49,7 +49,9 @@ def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
 def test_contradictory_wishes_are_named_before_anything_is_planned(tmp_path):
     path = written(
         tmp_path,
-        "tenants:\n  a: {workload: bert-base, rate: 5/s, near: [b]}\n  b: {workload: bert-base, rate: 5/s, apart: [a]}\n",
+        "tenants:\n"
+        "  a: {workload: bert-base, rate: 5/s, near: [b]}\n"
+        "  b: {workload: bert-base, rate: 5/s, apart: [a]}\n",
     )
     with pytest.raises(StudyError) as refused:
         read_tenants(path)
@@ -62,7 +64,8 @@ def test_contradictory_wishes_are_named_before_anything_is_planned(tmp_path):
 def test_batches_are_a_number_a_list_or_a_range(tmp_path, text, batches):
     path = written(tmp_path, f"tenants: {{a: {{workload: bert-base, rate: 60/min, batch: {text}}}}}")
     (tenant,) = read_tenants(path).planned()
-    assert tenant.batches == batches and tenant.rate_rps == 1.0
+    assert tenant.batches == batches
+    assert tenant.rate_rps == 1.0
 
 
 def test_a_list_of_jobs_is_no_file_of_tenants(tmp_path):
@@ -75,7 +78,8 @@ def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("1 x sim:a100-sxm4-80gb, $1.79/h")
-    assert "SIMULATED" in shown.out and "no plan is better" in shown.out
+    assert "SIMULATED" in shown.out
+    assert "no plan is better" in shown.out
     document = yaml.safe_load(out.read_text())
     (device,) = document["devices"]
     assert set(device["tenants"]) == {"embed", "detect"}
@@ -108,7 +112,8 @@ def test_an_unknown_price_names_the_key_that_would_say_it(tmp_path, capsys):
     path = written(tmp_path, SMALL)
     assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb"]) == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert "the price of sim:v100-sxm2-16gb is unknown" in said and "prices: {v100-sxm2-16gb: 1.20}" in said
+    assert "the price of sim:v100-sxm2-16gb is unknown" in said
+    assert "prices: {v100-sxm2-16gb: 1.20}" in said
 
 
 def test_what_is_not_a_plan_is_refused(tmp_path, capsys):

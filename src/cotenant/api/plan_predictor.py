@@ -9,7 +9,7 @@ neighbours slow it down, and the closed form the rest.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -183,14 +183,23 @@ class ClosedForm:
             if not mine.any():
                 continue
             one = seats.only(mine)
-            rate, batch = mixes.rate_rps[mine] / 1e3, mixes.batch[mine]
+            asked = _Asked(mixes.rate_rps[mine] / 1e3, mixes.batch[mine], slowdown[mine], tenant.cv)
             law = _generating if one.outputs.max() > 1 else _in_batches
             for place, objective in enumerate(tenant.objectives or (_ANY,)):
-                result[mine, place] = law(one, rate, batch, slowdown[mine], tenant.cv, objective)
+                result[mine, place] = law(one, asked, objective)
         return result
 
 
 _ANY = Objective("latency", 0.5, np.inf)
+
+
+class _Asked(NamedTuple):
+    """What a tenant's seats are asked to do: items per ms, in which batches, how much slower than alone, how bursty."""
+
+    rate: Floats
+    batch: Ints
+    slowdown: Floats
+    cv: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +248,9 @@ class _Seats:
         return _Seats(*(getattr(self, name)[mine] for name in _Seats.__slots__))
 
 
-def _in_batches(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
+def _in_batches(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
     """A batch fills, waits for the one before it, and is served."""
+    rate, batch, slowdown, cv = asked
     service = seats.alone * slowdown
     load = rate / batch * service
     gather = np.where(rate > 0, (batch - 1) / np.maximum(rate, 1e-12), 0.0)
@@ -251,11 +261,12 @@ def _in_batches(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: 
     return np.asarray(gather + service + queued)
 
 
-def _generating(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
+def _generating(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
     """A sequence waits for a place, its prompt is read between two steps of the others, and then it takes its steps.
 
     The wait is that of a queue with as many servers as places (Erlang's formula, stretched by the burstiness).
     """
+    rate, batch, slowdown, cv = asked
     prompt = seats.first * slowdown
     left = 1 - rate * prompt
     step = np.where(left > 0, seats.step * slowdown / np.maximum(left, 1e-9), np.inf)
@@ -348,7 +359,7 @@ class Engine:
         slowest = min((float(rates[seat]) for seat in seats if rates[seat] > 0), default=1.0)
         window_s = float(np.clip(LEAST_REQUESTS / slowest, SHORTEST_S, LONGEST_S))
         players = [
-            self._player(one, seat, int(batches[0, seat]), float(rates[seat]), window_s, order)
+            self._player(one, seat, order, batch=int(batches[0, seat]), rate=float(rates[seat]), window_s=window_s)
             for order, seat in enumerate(seats)
         ]
         turns = TURNS if mixes.sharing == "processes" and len(players) > 1 else None
@@ -381,7 +392,7 @@ class Engine:
         usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
         return np.where(table.outputs > 1, usual, mixes.batch)
 
-    def _player(self, mixes: Mixes, seat: int, batch: int, rate: float, window_s: float, order: int) -> "Player":
+    def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
         from cotenant.prediction.sharing.simulate import Player
         from cotenant.tenancy.arrivals import arrivals_ns
         from cotenant.tenancy.load import Load

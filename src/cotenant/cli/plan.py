@@ -116,7 +116,7 @@ def _holds_tenants(file: Path, devices: str | None) -> bool:
     return devices is not None or is_tenants_file(file)
 
 
-def _tenants(  # noqa: PLR0917 - the options of one command
+def _tenants(
     file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
     *, out: Path | None, folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
@@ -152,7 +152,7 @@ def _check(path: Path, *, as_json: bool) -> int:
     return Exit.OK if found.keeps_all else Exit.NOT_READY
 
 
-def _jobs(  # noqa: PLR0917 - the options of one command
+def _jobs(
     file: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: Path | None,
     *, as_json: bool,
 ) -> None:  # fmt: skip
@@ -166,9 +166,7 @@ def _jobs(  # noqa: PLR0917 - the options of one command
         show(*plan_tables(found))
 
 
-def _compare(  # noqa: PLR0917 - the options of one command
-    draws: int, count: int, load: float, work: str | None, db: Path | None, *, as_json: bool
-) -> None:
+def _compare(draws: int, count: int, load: float, work: str | None, db: Path | None, *, as_json: bool) -> None:
     from cotenant.api.plan import compare_policies
     from cotenant.reporting.terminal.plan import comparison_parts
 

@@ -84,12 +84,11 @@ class Judge:
 
     def options(self) -> tuple[Option, ...]:
         """For the solver."""
-        floor = {
-            "cost": lambda kind: kind.price_per_h,
-            "energy": lambda kind: kind.idle_w,
-            "latency": lambda _: 0.0,
-        }[self.minimise]
-        return tuple(Option(way.kind, floor(self.kinds[way.kind])) for way in self.ways)
+        return tuple(Option(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
+
+    def least(self, kind: DeviceKind) -> float:
+        """What a device costs at least, of what is minimised."""
+        return {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
 
     def __call__(self, option: int, groups: Ints) -> Judged:
         """What the solver asks."""
