@@ -35,7 +35,7 @@ measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a 
 """
 
 
-@click.command("plan", short_help="Plan who shares which device, how, and at what cost.", epilog=EPILOG)
+@click.command("plan", epilog=EPILOG)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:a100-sxm4-80gb*4,sim:t4.")
 @click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
@@ -156,7 +156,7 @@ def _jobs(
     file: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: Path | None,
     *, as_json: bool,
 ) -> None:  # fmt: skip
-    from cotenant.api.plan import plan_jobs
+    from cotenant.api.plan import plan as plan_jobs
     from cotenant.reporting.terminal.plan import plan_tables
 
     found = plan_jobs(file, objective=objective, power_budget_w=power_budget_w, work=work, db=db)
