@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
 from cotenant.planning.mixes.tenants import Objective, ServingTenant
 from cotenant.planning.solver.problem import Bools, Floats, Ints
@@ -71,6 +72,8 @@ class Simulation:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
         self._profiles: dict[tuple[str, int, int, str, float], Profile] = {}
+        self.scale: Floats = np.ones(len(tenants))
+        """By tenant: measured time alone over the simulated one."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
 
     def profile(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
@@ -80,12 +83,20 @@ class Simulation:
             self._profiles[key] = self._found(device, tenant, batch, sharing, share)
         return self._profiles[key]
 
+    def forget(self) -> None:
+        """Find profiles anew; the scale has changed."""
+        self._profiles.clear()
+
     def trace(self, device: str, tenant: int, batch: int, part: "Part") -> "tuple[Trace, int, int]":
         """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
         gpu, entry = self.gpus[device], self._entries[tenant]
         request = gpu.request(gpu.spec(entry.at_batch(batch)))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
-        return gpu.trace(request, part, gpu.controls({})), request.first_output, outputs
+        trace = gpu.trace(request, part, gpu.controls({}))
+        scale = float(self.scale[tenant])
+        if scale != 1:
+            trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
+        return trace, request.first_output, outputs
 
     def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
         """The part of a GPU that a seat has."""
@@ -159,6 +170,7 @@ class ClosedForm:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
+        self.corrections: Corrections = NOTHING
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""
@@ -166,13 +178,15 @@ class ClosedForm:
         slowdown = _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
-        half = self.simulation.half_width(mixes.sharing, closed=True)
+        wide = self.simulation.half_width(mixes.sharing, closed=True)
+        slowdown, halves, measured = self.corrections.apply(mixes, slowdown, wide)
+        half = halves[:, None]
         ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
         spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
         stretched = Range(np.maximum(slowdown / spread, 1.0), slowdown, slowdown * spread)
         watts = [self.simulation.power_w(mixes.device, *pair) for pair in zip(busy, bandwidth, strict=True)]
         memory = np.where(mixes.there, seats.memory, 0.0)
-        basis = (CLOSED,) * len(busy)
+        basis = tuple(one or CLOSED for one in measured)
         return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis)
 
     def latency(self, mixes: Mixes, seats: "_Seats", slowdown: Floats) -> Floats:
@@ -330,7 +344,15 @@ class Engine:
         half = self.simulation.half_width(mixes.sharing, closed=False)
         estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
         latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
-        return replace(rough, latency_ms=latency, basis=(ENGINE,) * len(mixes.tenants))
+        measured = np.array(
+            [not one.startswith(CLOSED) for one in rough.basis]
+        )  # a measurement is closer than any look
+        kept = [
+            np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
+            for end in ("lower", "estimate", "upper")
+        ]
+        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
+        return replace(rough, latency_ms=Range(*kept), basis=basis)
 
     def _quantiles(self, mixes: Mixes, row: int) -> Floats:
         """Seats x objectives."""
