@@ -73,7 +73,7 @@ class Corrections:
                     corrected_any = True
                     corrected[row, place] = 1 + (slowdown[row, place] - 1) * float(np.exp(np.mean(logs)))
             if corrected_any:
-                basis[row] = f"simulated, corrected by pairs of runs"
+                basis[row] = "simulated, corrected by pairs of runs"
         return corrected, halves, tuple(basis)
 
 

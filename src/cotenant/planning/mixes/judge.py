@@ -130,6 +130,11 @@ class Judge:
         fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
         return Laid(mixes, predicted, fits)
 
+    def strain(self, laid: Laid) -> float:
+        """The worst of a mix's latencies over its limits, at the upper end."""
+        upper = laid.predicted.latency_ms.upper[0]
+        return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
+
     def keeps(self, option: int, mixes: Mixes, predictor: Predictor | None = None) -> Bools:
         """Which of these mixes keep every objective and fit into memory, by this or another predictor."""
         predicted = (predictor or self.predictor)(mixes)

@@ -1,7 +1,7 @@
 """From tenants, devices and a predictor to a plan."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,7 +74,8 @@ def make_plan(
         one = Judge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
         available = tuple(kind.available for kind in kinds)
         problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
-        return one, solve(problem, clock=clock, seconds=seconds)
+        found = solve(problem, clock=clock, seconds=seconds)
+        return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
 
     judge, solved = planned(wanted.seconds)
     for _ in range(MOST_ROUNDS):
@@ -108,6 +109,21 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
             if option == first and kind.available >= job.gpus:
                 found.append(Column(option, (number,), judge.least(kind) * job.gpus, job.gpus))
     return tuple(found)
+
+
+def _roomiest(judge: Judge, column: Column) -> Column:
+    """The same group under the way to share that leaves its tightest objective most; the plainest of those alike."""
+    if column.devices > 1 or judge.minimise != "cost":
+        return column
+    kind = judge.ways[column.option].kind
+    best = (-np.inf, column.option)
+    for option, way in enumerate(judge.ways):
+        if way.kind == kind:
+            laid = judge.lay_out(option, np.array([column.members], np.int64))
+            if bool(laid.fits[0]):
+                left = round(1 - judge.strain(laid), 1)
+                best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
+    return Column(best[1], column.members, column.cost)
 
 
 def _refused(judge: Judge, columns: Sequence[Column], closer: Predictor) -> set[tuple[int, frozenset[int]]]:
