@@ -114,10 +114,17 @@ class Simulation:
             return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
 
+    def law_half_width(self) -> float:
+        """Of what the closed form's queue says where times are measured."""
+        return self._half(ENGINE_DISAGREES)
+
+    def _half(self, mean_error: float) -> float:
+        from scipy.special import ndtri
+
+        return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
+
     def half_width(self, sharing: str, *, closed: bool) -> float:
         """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
-        from scipy.stats import norm
-
         from cotenant.devices.simulated.trust import validated_errors
 
         known = validated_errors()
@@ -126,8 +133,7 @@ class Simulation:
             max((one.value / 100 for one in known.get(kind, ()) if one.unit == "%"), default=0.1)  # type: ignore[call-overload]
             for kind in kinds
         ]
-        mean = float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0]))
-        return mean * float(np.sqrt(np.pi / 2)) * float(norm.ppf(1 - self.risk))
+        return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
     def power_w(self, device: str, busy: float, bandwidth: float) -> float:
         """On average, at its boost clock."""
@@ -179,7 +185,9 @@ class ClosedForm:
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
         wide = self.simulation.half_width(mixes.sharing, closed=True)
-        slowdown, halves, measured = self.corrections.apply(mixes, slowdown, wide)
+        slowdown, halves, measured = self.corrections.apply(
+            mixes, slowdown, wide, least=self.simulation.law_half_width()
+        )
         half = halves[:, None]
         ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
         spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)

@@ -45,8 +45,17 @@ class Corrections:
     mixes: Mapping[tuple[str, tuple[int, ...]], tuple[Mapping[int, float], MeasuredMix]]
     """By sharing and tenants in order: the factor of each tenant, and the measurement."""
 
-    def apply(self, mixes: Mixes, slowdown: Floats, half: float) -> tuple[Floats, Floats, tuple[str | None, ...]]:
-        """Corrected slowdowns, half-widths by mix, and a basis for mixes that a measurement speaks about."""
+    def apply(
+        self, mixes: Mixes, slowdown: Floats, half: float, *, least: float = 0.0
+    ) -> tuple[Floats, Floats, tuple[str | None, ...]]:
+        """Corrected slowdowns, half-widths by mix, and a basis for mixes that a measurement speaks about.
+
+        Args:
+            mixes: Asked about.
+            slowdown: As predicted.
+            half: Half-width of what is predicted.
+            least: Of what a measured slowdown leaves open, such as the wait in a queue.
+        """
         corrected, halves = slowdown.copy(), np.full(len(slowdown), half)
         basis: list[str | None] = [None] * len(slowdown)
         for row, tenants in enumerate(mixes.tenants):
@@ -56,7 +65,7 @@ class Corrections:
             known = self.mixes.get((mixes.sharing, tuple(sorted(there))))
             if known is not None:
                 factors, measured = known
-                halves[row] = min(half, measured.half)
+                halves[row] = half if measured.simulated else min(half, float(np.hypot(measured.half, least)))
                 basis[row] = measured.basis
                 for place, tenant in enumerate(there):
                     corrected[row, place] = 1 + (slowdown[row, place] - 1) * factors[tenant]
