@@ -12,9 +12,9 @@ COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
 .PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean
 
-demo: $(READY)            ## measure what happens when three small models share this machine
+demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
-	$(BIN)/cotenant run quick || [ $$? -eq 2 ]
+	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
 test: check               ## the checks, then every test; those that measure real time run last and alone
 	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)

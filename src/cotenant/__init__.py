@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.plan import compare_policies as compare_policies
     from cotenant.api.plan import plan as plan
+    from cotenant.api.plan_check import Checked as Checked
+    from cotenant.api.plan_check import check_plan as check_plan
+    from cotenant.api.plan_serving import Planned as Planned
+    from cotenant.api.plan_serving import export_plan as export_plan
+    from cotenant.api.plan_serving import plan_tenants as plan_tenants
+    from cotenant.api.plan_serving import write_plan as write_plan
     from cotenant.api.predict import predict as predict
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
@@ -90,6 +96,7 @@ if TYPE_CHECKING:
     from cotenant.measure.selftest import SelfTest as SelfTest
     from cotenant.planning.assignment import Plan as Plan
     from cotenant.planning.comparison import PolicyComparison as PolicyComparison
+    from cotenant.planning.mixes.plan import ServingPlan as ServingPlan
     from cotenant.prediction.interference.forecast import MixForecast as MixForecast
     from cotenant.prediction.interference.forecast import NextMix as NextMix
     from cotenant.prediction.interference.forecast import Prediction as Prediction
@@ -125,6 +132,8 @@ _HOMES = {
     "api.kernels": "list_kernels",
     "api.lists": "list_devices list_studies list_workloads",
     "api.plan": "compare_policies plan",
+    "api.plan_check": "Checked check_plan",
+    "api.plan_serving": "Planned export_plan plan_tenants write_plan",
     "api.predict": "predict",
     "api.profile": "Profile profile",
     "api.report": "Written report",
@@ -164,6 +173,7 @@ _HOMES = {
     "measure.selftest": "SelfTest",
     "planning.assignment": "Plan",
     "planning.comparison": "PolicyComparison",
+    "planning.mixes.plan": "ServingPlan",
     "ranking.outcome": "SearchOutcome",
     "store.database.add": "Added",
     "store.database.database": "Sensor",

@@ -115,4 +115,3 @@ def _same(folder: "RunFolder", place: "Place") -> bool:
 
     simulated = bool(folder.manifest.get("simulated"))
     return kind_of(described(folder.manifest)) == place.kind and simulated == place.simulated
-

@@ -137,6 +137,7 @@ class LiveBench:
         if not gone:
             self._served.update(used.names)
         span = _span([one.timing for one in found])
+        alone = len(found) == 1
         return tuple(
             assemble(
                 one.trial,
@@ -150,7 +151,8 @@ class LiveBench:
                     started_utc=started_utc,
                     timing=one.timing,
                     samples=readiness.added_to(
-                        one.samples.between(one.timing.start_ns, one.timing.window_end_ns), one.timing.start_ns
+                        one.samples if alone else one.samples.between(one.timing.start_ns, one.timing.window_end_ns),
+                        one.timing.start_ns,
                     ),
                     sharing_violations=one.violations,
                     control_violations=tuple(control_violations),  # after leaving: some show only at the end
