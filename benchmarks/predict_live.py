@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import cotenant
-from cotenant.analyse.interference.forecasting import Asked, evidence_of, predictor_for
 from cotenant.analyse.interference.gathered import MeasuredMix
 from cotenant.api.prediction_evidence import learnt
 from cotenant.api.prediction_inputs import asked_of, place_of
+from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.study.files import load_study
@@ -128,9 +128,11 @@ def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None
     lines = [
         "# Predictions on a CPU, beside what was measured",
         "",
-        f"Written by `python benchmarks/predict_live.py RUN --write` from run {run.name} of the study `{STUDY}`. A "
-        f"prediction sees the solos and {GIVEN} pairs per way to share, chosen by `next`; the other pairs and all "
-        "triples judge it. Every measured slowdown is in [predict-truth.csv](data/predict-truth.csv).",
+        (
+            f"Written by `python benchmarks/predict_live.py RUN --write` from run {run.name} of the study `{STUDY}`. A "
+            f"prediction sees the solos and {GIVEN} pairs per way to share, chosen by `next`; the other pairs and all "
+            "triples judge it. Every measured slowdown is in [predict-truth.csv](data/predict-truth.csv)."
+        ),
         "",
         "| what | victims | predicted, % off | constant | max(1, threads / cores) | 90 % intervals that hold, % |",
         "|---|---:|---:|---:|---:|---:|",

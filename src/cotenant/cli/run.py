@@ -73,10 +73,8 @@ def command(
         return _forecast(study, device, devices, overrides, out, as_json=as_json)
 
     if active:
-        if study is None or devices is not None:
-            raise click.UsageError("--active takes a study and one device.")
         options = {"device": device, "overrides": overrides, "width": width, "out": out}
-        return _known(_actively(study, options, quiet=quiet), everything=everything, as_json=as_json)
+        return _known(_actively(study, devices, options, quiet=quiet), everything=everything, as_json=as_json)
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
@@ -113,7 +111,10 @@ def command(
     return Exit.OK if result.usable else Exit.NOT_READY
 
 
-def _actively(study: str, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":
+def _actively(study: str | None, devices: str | None, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":
+    if study is None or devices is not None:
+        raise click.UsageError("--active takes a study and one device.")
+
     from cotenant.api.active import run_active
     from cotenant.measure.events import silent
     from cotenant.reporting.terminal.progress import watch
