@@ -223,6 +223,16 @@ def placement(found: dict[str, Any]) -> Iterable[str]:
     yield f"A replay of {found['jobs']:,} jobs on {found['gpus']:,} GPUs: {each}. `slack` is ours."
 
 
+def predict(found: dict[str, Any]) -> Iterable[str]:
+    """Interference."""
+    small, large = found["pairs_and_triples_of_30"], found["pairs_of_1000"]
+    yield (
+        f"All pairs and triples of 30 tenants on 5 ways to share ({small['mixes']:,} mixes), with intervals: "
+        f"{small['seconds']:.1f} s. All {large['mixes']:,} pairs of 1,000 tenants from {large['measured']:,} measured: "
+        f"{large['seconds']:.0f} s; at most {found['peak_bytes'] / 2**20:.0f} MiB."
+    )
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
@@ -234,6 +244,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Placing jobs", "placement", placement),
     ("Viewing many runs", "view", view),
     ("Simulating", "simulation", simulation),
+    ("Predicting mixes", "predict", predict),
     ("Building workloads", "building", building),
     ("Searching among siblings", "search_siblings", search_siblings),
     ("Scoring candidates of a search", "search_scoring", search_scoring),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.summary import TenantSummary as TenantSummary
     from cotenant.analyse.variability.drift import Drift as Drift
     from cotenant.analyse.variability.summary import Variability as Variability
+    from cotenant.api.active import ActiveResult as ActiveResult
+    from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
@@ -123,6 +125,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "api.active": "ActiveResult run_active",
     "api.batch": "batch",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
