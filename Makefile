@@ -33,7 +33,9 @@ bench: $(TESTED)          ## speed and memory, as ratios from one run; writes do
 
 validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
 	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation.md \
-	  --errors src/cotenant/devices/simulated/validated.json
+	  --errors src/cotenant/devices/simulated/validated.json; \
+	status=$$?; \
+	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md && exit $$status
 
 reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

@@ -113,4 +113,4 @@ def compare(data: Path) -> tuple[Planned, ...]:
 
 
 if __name__ == "__main__":
-    print(json.dumps([asdict(row) for row in compare(Path(sys.argv[1]))], indent=2))
+    sys.stdout.write(json.dumps([asdict(row) for row in compare(Path(sys.argv[1]))], indent=2))

@@ -90,7 +90,8 @@ def test_greedy_fills_the_fullest_device_that_still_has_room():
         return Judged(busy <= 1 + 1e-9, busy, np.ones(len(groups)))
 
     columns, missing = best_fit_decreasing(Problem(4, (Option(0, 1.0),), (4,), judge))
-    assert sorted(sorted(column.members) for column in columns) == [[0, 2], [1, 3]] and not missing
+    assert sorted(sorted(column.members) for column in columns) == [[0, 2], [1, 3]]
+    assert not missing
 
 
 A100 = Mig.of(
@@ -140,7 +141,8 @@ def test_rates_are_covered_by_as_few_gpus_as_brute_force_needs():
     rates = np.array([30.0, 25.0])
     serves = np.array([[8.0, 8.0, 15.0, 22.0, 26.0, 40.0], [3.0, 3.0, 9.0, 18.0, 20.0, 38.0]])
     found = cover([CutGpu(A100, 1.0, 10, serves)], rates, seconds=10)
-    assert found is not None and len(found.gpus) == 2 == found.bound
+    assert found is not None
+    assert len(found.gpus) == 2 == found.bound
     got = np.zeros(2)
     names = [profile.name for profile in A100.profiles]
     for gpu in found.gpus:

@@ -41,7 +41,8 @@ def on(made):
 def test_tenants_that_leave_each_other_room_share_one_device():
     made = plan([tenant("a", 20, 100), tenant("b", 20, 100)], [Work(10), Work(10)])
     assert on(made) == [["a", "b"]]
-    assert made.cost_per_h == 2.0 and made.gap == pytest.approx(0)
+    assert made.cost_per_h == 2.0
+    assert made.gap == pytest.approx(0)
     assert made.keeps_all
 
 
@@ -53,7 +54,8 @@ def test_an_objective_that_sharing_would_break_gets_a_device_of_its_own_and_the_
     )
     assert sorted(on(made)) == [["a"], ["b"]]
     (why,) = [one for one in made.rejected if set(one.tenants) == {"a", "b"}]
-    assert why.reason.startswith("p99 of a up to") and "> 16 ms" in why.reason
+    assert why.reason.startswith("p99 of a up to")
+    assert "> 16 ms" in why.reason
     assert why.saves_per_h == 2.0
     assert made.binding == "p99 of a"
     assert "a+b under processes" in made.cheaper or "b+a under processes" in made.cheaper
@@ -65,7 +67,8 @@ def test_every_upper_end_of_the_plan_is_within_its_limit():
     made = plan(tenants, [Work(float(random.uniform(2, 15))) for _ in tenants])
     assert sorted(itertools.chain(*on(made))) == sorted(one.name for one in tenants)
     for device in made.devices:
-        assert device.busy <= 1 and device.used_bytes <= device.memory_bytes
+        assert device.busy <= 1
+        assert device.used_bytes <= device.memory_bytes
         assert all(kept.upper_ms <= kept.limit_ms for seat in device.tenants for kept in seat.kept)
 
 
@@ -108,7 +111,8 @@ def test_wishes_that_contradict_each_other_are_refused_by_name():
 def test_a_rate_that_one_device_cannot_serve_gets_replicas():
     made = plan([tenant("a", 250, 100)], [Work(10)])
     seats = [seat for device in made.devices for seat in device.tenants]
-    assert [seat.replicas for seat in seats] == [len(seats)] * len(seats) and len(seats) >= 3
+    assert [seat.replicas for seat in seats] == [len(seats)] * len(seats)
+    assert len(seats) >= 3
     assert sum(seat.rate_rps for seat in seats) == pytest.approx(250)
 
 
@@ -122,7 +126,8 @@ def test_an_objective_below_the_floor_names_tenant_floor_and_device():
 def test_a_larger_batch_is_taken_where_it_saves_a_device():
     one = plan([tenant("a", 120, 400)], [Work(10)])
     batched = plan([tenant("a", 120, 400, batches=(1, 2, 4, 8))], [Work(10)])
-    assert len(one.devices) == 2 and len(batched.devices) == 1
+    assert len(one.devices) == 2
+    assert len(batched.devices) == 1
     assert batched.devices[0].tenants[0].batch > 1
 
 
@@ -134,7 +139,8 @@ def test_a_small_objective_keeps_the_batch_small():
 def test_how_far_a_rate_may_grow_is_said_and_true():
     made = plan([tenant("a", 20, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
     seat = next(seat for device in made.devices for seat in device.tenants if seat.tenant == "a")
-    assert seat.holds_to is not None and seat.holds_to > 1
+    assert seat.holds_to is not None
+    assert seat.holds_to > 1
     still = plan([tenant("a", 20 * seat.holds_to, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
     assert len(still.devices) == len(made.devices)
 
@@ -144,8 +150,10 @@ def test_an_alternative_that_only_the_interval_refuses_is_what_to_measure():
     kinds = [replace(BIG, ways=("processes",))]
     wide = make_plan(tenants, kinds, toy([Work(10, press=0.3)] * 2, margin=0.4), clock=clock(), ask=Ask(seconds=5))
     narrow = make_plan(tenants, kinds, toy([Work(10, press=0.3)] * 2, margin=0.01), clock=clock(), ask=Ask(seconds=5))
-    assert len(wide.devices) == 2 and len(narrow.devices) == 1
-    assert wide.measure is not None and set(wide.measure.tenants) == {"a", "b"}
+    assert len(wide.devices) == 2
+    assert len(narrow.devices) == 1
+    assert wide.measure is not None
+    assert set(wide.measure.tenants) == {"a", "b"}
     assert "could save $2.00/h" in wide.measure.would
 
 
@@ -153,7 +161,8 @@ def test_a_job_runs_beside_a_tenant_or_takes_whole_devices():
     job = ServingTenant("train", 0.0, job=BatchJob(gpus=2, seconds=3600, stretch=1.0 + 1e-9))
     made = plan([tenant("a", 5, 200), job], [Work(5), Work(100)])
     (device,) = [device for device in made.devices if device.tenants[0].tenant == "train"]
-    assert device.devices == 2 and device.price_per_h == 4.0
+    assert device.devices == 2
+    assert device.price_per_h == 4.0
     assert made.cost_per_h == 6.0
 
 
@@ -176,7 +185,8 @@ def test_mig_gives_every_tenant_an_instance_and_splits_a_rate_over_several():
 
 def test_more_tenants_than_devices_leaves_some_out_and_names_them():
     made = plan([tenant(name, 80, 100) for name in "abc"], [Work(10)] * 3, [replace(BIG, available=2)])
-    assert len(made.left_out) == 1 and len(made.devices) == 2
+    assert len(made.left_out) == 1
+    assert len(made.devices) == 2
     assert not made.keeps_all
 
 
@@ -184,6 +194,7 @@ def test_the_document_of_a_plan_says_how_to_carry_it_out():
     made = plan([tenant("a", 20, 100), tenant("b", 20, 100, priority=2)], [Work(10), Work(10)])
     document = to_document(made)
     (device,) = document["devices"]
-    assert device["kind"] == "big" and device["basis"] == "simulated"
+    assert device["kind"] == "big"
+    assert device["basis"] == "simulated"
     assert device["tenants"]["b"]["priority"] == 2
     assert device["tenants"]["a"]["expected"]["p99"]["upper_ms"] <= 100

@@ -95,7 +95,8 @@ def _document(path: Path) -> Mapping[str, Any]:
     needed = ("kind", "sharing", "tenants")
     if not whole or any(not isinstance(one, dict) or any(key not in one for key in needed) for one in data["devices"]):
         raise StudyError(f"{path} is not a plan", hint=_HINT)
-    return data
+    found: Mapping[str, Any] = data
+    return found
 
 
 def _attained(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> Attained:

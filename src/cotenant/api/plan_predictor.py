@@ -9,10 +9,11 @@ neighbours slow it down, and the closed form the rest.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
 from cotenant.planning.mixes.tenants import Objective, ServingTenant
 from cotenant.planning.solver.problem import Bools, Floats, Ints
@@ -71,6 +72,8 @@ class Simulation:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
         self._profiles: dict[tuple[str, int, int, str, float], Profile] = {}
+        self.scale: Floats = np.ones(len(tenants))
+        """By tenant: measured time alone over the simulated one."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
 
     def profile(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
@@ -80,12 +83,20 @@ class Simulation:
             self._profiles[key] = self._found(device, tenant, batch, sharing, share)
         return self._profiles[key]
 
+    def forget(self) -> None:
+        """Find profiles anew; the scale has changed."""
+        self._profiles.clear()
+
     def trace(self, device: str, tenant: int, batch: int, part: "Part") -> "tuple[Trace, int, int]":
         """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
         gpu, entry = self.gpus[device], self._entries[tenant]
         request = gpu.request(gpu.spec(entry.at_batch(batch)))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
-        return gpu.trace(request, part, gpu.controls({})), request.first_output, outputs
+        trace = gpu.trace(request, part, gpu.controls({}))
+        scale = float(self.scale[tenant])
+        if scale != 1:
+            trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
+        return trace, request.first_output, outputs
 
     def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
         """The part of a GPU that a seat has."""
@@ -103,10 +114,17 @@ class Simulation:
             return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
         return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
 
+    def law_half_width(self) -> float:
+        """Of what the closed form's queue says where times are measured."""
+        return self._half(ENGINE_DISAGREES)
+
+    def _half(self, mean_error: float) -> float:
+        from scipy.special import ndtri
+
+        return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
+
     def half_width(self, sharing: str, *, closed: bool) -> float:
         """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
-        from scipy.stats import norm
-
         from cotenant.devices.simulated.trust import validated_errors
 
         known = validated_errors()
@@ -115,8 +133,7 @@ class Simulation:
             max((one.value / 100 for one in known.get(kind, ()) if one.unit == "%"), default=0.1)  # type: ignore[call-overload]
             for kind in kinds
         ]
-        mean = float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0]))
-        return mean * float(np.sqrt(np.pi / 2)) * float(norm.ppf(1 - self.risk))
+        return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
     def power_w(self, device: str, busy: float, bandwidth: float) -> float:
         """On average, at its boost clock."""
@@ -159,6 +176,7 @@ class ClosedForm:
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
+        self.corrections: Corrections = NOTHING
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""
@@ -166,13 +184,17 @@ class ClosedForm:
         slowdown = _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
-        half = self.simulation.half_width(mixes.sharing, closed=True)
+        wide = self.simulation.half_width(mixes.sharing, closed=True)
+        slowdown, halves, measured = self.corrections.apply(
+            mixes, slowdown, wide, least=self.simulation.law_half_width()
+        )
+        half = halves[:, None]
         ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
         spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
         stretched = Range(np.maximum(slowdown / spread, 1.0), slowdown, slowdown * spread)
         watts = [self.simulation.power_w(mixes.device, *pair) for pair in zip(busy, bandwidth, strict=True)]
         memory = np.where(mixes.there, seats.memory, 0.0)
-        basis = (CLOSED,) * len(busy)
+        basis = tuple(one or CLOSED for one in measured)
         return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis)
 
     def latency(self, mixes: Mixes, seats: "_Seats", slowdown: Floats) -> Floats:
@@ -183,14 +205,23 @@ class ClosedForm:
             if not mine.any():
                 continue
             one = seats.only(mine)
-            rate, batch = mixes.rate_rps[mine] / 1e3, mixes.batch[mine]
+            asked = _Asked(mixes.rate_rps[mine] / 1e3, mixes.batch[mine], slowdown[mine], tenant.cv)
             law = _generating if one.outputs.max() > 1 else _in_batches
             for place, objective in enumerate(tenant.objectives or (_ANY,)):
-                result[mine, place] = law(one, rate, batch, slowdown[mine], tenant.cv, objective)
+                result[mine, place] = law(one, asked, objective)
         return result
 
 
 _ANY = Objective("latency", 0.5, np.inf)
+
+
+class _Asked(NamedTuple):
+    """What a tenant's seats are asked to do: items per ms, in which batches, how much slower than alone, how bursty."""
+
+    rate: Floats
+    batch: Ints
+    slowdown: Floats
+    cv: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +270,9 @@ class _Seats:
         return _Seats(*(getattr(self, name)[mine] for name in _Seats.__slots__))
 
 
-def _in_batches(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
+def _in_batches(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
     """A batch fills, waits for the one before it, and is served."""
+    rate, batch, slowdown, cv = asked
     service = seats.alone * slowdown
     load = rate / batch * service
     gather = np.where(rate > 0, (batch - 1) / np.maximum(rate, 1e-12), 0.0)
@@ -251,11 +283,12 @@ def _in_batches(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: 
     return np.asarray(gather + service + queued)
 
 
-def _generating(seats: _Seats, rate: Floats, batch: Ints, slowdown: Floats, cv: float, objective: Objective) -> Floats:
+def _generating(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
     """A sequence waits for a place, its prompt is read between two steps of the others, and then it takes its steps.
 
     The wait is that of a queue with as many servers as places (Erlang's formula, stretched by the burstiness).
     """
+    rate, batch, slowdown, cv = asked
     prompt = seats.first * slowdown
     left = 1 - rate * prompt
     step = np.where(left > 0, seats.step * slowdown / np.maximum(left, 1e-9), np.inf)
@@ -319,7 +352,15 @@ class Engine:
         half = self.simulation.half_width(mixes.sharing, closed=False)
         estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
         latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
-        return replace(rough, latency_ms=latency, basis=(ENGINE,) * len(mixes.tenants))
+        measured = np.array(
+            [not one.startswith(CLOSED) for one in rough.basis]
+        )  # a measurement is closer than any look
+        kept = [
+            np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
+            for end in ("lower", "estimate", "upper")
+        ]
+        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
+        return replace(rough, latency_ms=Range(*kept), basis=basis)
 
     def _quantiles(self, mixes: Mixes, row: int) -> Floats:
         """Seats x objectives."""
@@ -348,7 +389,7 @@ class Engine:
         slowest = min((float(rates[seat]) for seat in seats if rates[seat] > 0), default=1.0)
         window_s = float(np.clip(LEAST_REQUESTS / slowest, SHORTEST_S, LONGEST_S))
         players = [
-            self._player(one, seat, int(batches[0, seat]), float(rates[seat]), window_s, order)
+            self._player(one, seat, order, batch=int(batches[0, seat]), rate=float(rates[seat]), window_s=window_s)
             for order, seat in enumerate(seats)
         ]
         turns = TURNS if mixes.sharing == "processes" and len(players) > 1 else None
@@ -381,7 +422,7 @@ class Engine:
         usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
         return np.where(table.outputs > 1, usual, mixes.batch)
 
-    def _player(self, mixes: Mixes, seat: int, batch: int, rate: float, window_s: float, order: int) -> "Player":
+    def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
         from cotenant.prediction.sharing.simulate import Player
         from cotenant.tenancy.arrivals import arrivals_ns
         from cotenant.tenancy.load import Load

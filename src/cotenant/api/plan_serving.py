@@ -1,12 +1,13 @@
 """`plan` for serving tenants: from a file with rates and objectives to devices, cost and configuration."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import CotenantError
+from cotenant.text import amount
 
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
@@ -36,6 +37,7 @@ def plan_tenants(
     seconds: float = SECONDS,
     risk: float = RISK,
     prices: Mapping[str, float] | None = None,
+    runs: Sequence[Path] = (),
     told: Callable[[str], None] = lambda _: None,
 ) -> Planned:
     """The best plan that keeps every objective at the upper end of what is predicted.
@@ -47,12 +49,14 @@ def plan_tenants(
         seconds: Time for the search, beside that of the predictions.
         risk: How often an objective may be missed if the prediction's error is what its validation says.
         prices: Dollars per hour by kind of device, before the file's and the table's.
+        runs: Runs whose measurements correct the predictions; tenants are matched by name.
         told: Called with a sentence when something is found.
 
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
     """
     from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_evidence import use_runs
     from cotenant.api.plan_predictor import ClosedForm, Engine, Simulation
     from cotenant.planning.mixes.make import Ask, make_plan
     from cotenant.planning.tenants_file import read_tenants
@@ -62,8 +66,10 @@ def plan_tenants(
     file = read_tenants(tenants)
     wanted = file.planned()
     kinds, gpus = kinds_of(devices, {**file.prices, **(prices or {})}, priced=minimise == "cost")
-    told(f"describing {len(wanted)} tenants on {len(kinds)} kinds of devices")
+    told(f"describing {amount(len(wanted), 'tenant')} on {amount(len(kinds), 'kind')} of device")
     rough = ClosedForm(Simulation(wanted, file.tenants, gpus, risk=risk))
+    if runs:
+        told(use_runs(runs, rough))
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
     closer = Engine(rough.simulation, rough)
     found = make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)

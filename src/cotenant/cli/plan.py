@@ -44,6 +44,8 @@ measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a 
               help="For tenants: how long to search.")  # fmt: skip
 @click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
               help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
+@click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
+              help="For tenants: a run whose measurements correct the predictions; repeatable.")  # fmt: skip
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan there.")
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
               help="For tenants: write configuration files there.")  # fmt: skip
@@ -74,6 +76,7 @@ def command(
     minimise: str,
     seconds: float,
     risk: float,
+    runs: tuple[Path, ...],
     out: Path | None,
     folder: Path | None,
     target: str,
@@ -101,7 +104,7 @@ def command(
         context.exit(
             _tenants(
                 file, devices, wanted, seconds, risk,
-                out=out, folder=folder, target=target, everything=everything, as_json=as_json,
+                runs=runs, out=out, folder=folder, target=target, everything=everything, as_json=as_json,
             )
         )  # fmt: skip
     if file is not None:
@@ -118,13 +121,13 @@ def _holds_tenants(file: Path, devices: str | None) -> bool:
 
 def _tenants(
     file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
-    *, out: Path | None, folder: Path | None, target: str, everything: bool, as_json: bool,
+    *, runs: tuple[Path, ...], out: Path | None, folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from cotenant.api.plan_serving import export_plan, plan_tenants, write_plan
     from cotenant.reporting.terminal.serving_plan import serving_plan_parts
 
     talk = console(talk=True)
-    planned = plan_tenants(file, devices, minimise=minimise, seconds=seconds, risk=risk, told=talk.print)
+    planned = plan_tenants(file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, told=talk.print)
     if as_json:
         show_json(planned.plan)
     else:

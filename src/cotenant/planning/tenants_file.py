@@ -1,4 +1,4 @@
-"""A file of tenants to be planned for: YAML as in a study, with rates, objectives and wishes. All its problems at once."""
+"""A file of tenants to plan for: YAML as in a study, with rates, objectives and wishes. All its problems at once."""
 
 import re
 from collections.abc import Mapping
@@ -220,7 +220,9 @@ def _unknown(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
         return []
     problems: list[tuple[tuple[str | int, ...], str]] = list(unknown_workloads(data))
     tenants = data.get("tenants")
-    for name, entry in tenants.items() if isinstance(tenants, Mapping) else ():
+    if not isinstance(tenants, Mapping):
+        return problems
+    for name, entry in tenants.items():
         for key in ("near", "apart"):
             wished = entry.get(key) if isinstance(entry, Mapping) else None
             for other in wished if isinstance(wished, list) else [wished] if isinstance(wished, str) else []:

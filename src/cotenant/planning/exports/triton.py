@@ -15,7 +15,8 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
         {},
         ["#!/usr/bin/env bash", "# One Triton server per tenant; `plan.sh env TENANT` says where.", "set -eu"],
     )
-    for number, (device, tenant) in enumerate((device, tenant) for device in plan.devices for tenant in device.tenants):
+    seats = [(device, tenant) for device in plan.devices for tenant in device.tenants]
+    for number, (device, tenant) in enumerate(seats):
         name = slug(tenant.name)
         files[f"{name}/{name}/config.pbtxt"] = _config(plan, device, tenant, models)
         if models[tenant.tenant].generates:

@@ -1,5 +1,4 @@
-"""Tenants on MIG instances of their own, as many of each as they need: no neighbour disturbs them, so the best plan can
-be computed.
+"""Tenants on MIG instances of their own, as many as they need: no neighbour disturbs them, so the optimum is known.
 
 Choose how many instances of each size every tenant gets and into what each GPU is cut: rates are covered, there are as
 many instances of each size as are used, and the GPUs cost the least.
@@ -124,10 +123,10 @@ class _Model:
             b_ub=np.concatenate([-self.rates, np.zeros(len(self.free)), self.available]),
             method="highs",
         )
-        return float(done.fun) if done.status == 0 else None
+        return float(done.fun) if done.status == 0 and done.fun is not None else None
 
     def solved(self, seconds: float, bound: float) -> np.ndarray | None:
-        """First only whether the bound itself can be reached, which is quick to find if it is true; then the least cost."""
+        """First whether the bound itself can be reached, which is quick to find if it is true; then the least cost."""
         quick = self._solve(seconds / 2, at_most=bound + _ROUNDING)
         return quick if quick is not None else self._solve(seconds / 2, at_most=np.inf)
 
@@ -137,7 +136,7 @@ class _Model:
         reach = np.isfinite(at_most)
         done = milp(
             np.zeros_like(self.cost) if reach else self.cost,
-            integrality=np.ones(self.cost.size),
+            integrality=np.ones(self.cost.size, np.int64),
             bounds=Bounds(0, np.inf),
             constraints=[
                 LinearConstraint(self.serves, self.rates, np.inf),

@@ -84,12 +84,11 @@ class Judge:
 
     def options(self) -> tuple[Option, ...]:
         """For the solver."""
-        floor = {
-            "cost": lambda kind: kind.price_per_h,
-            "energy": lambda kind: kind.idle_w,
-            "latency": lambda _: 0.0,
-        }[self.minimise]
-        return tuple(Option(way.kind, floor(self.kinds[way.kind])) for way in self.ways)
+        return tuple(Option(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
+
+    def least(self, kind: DeviceKind) -> float:
+        """What a device costs at least, of what is minimised."""
+        return {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
 
     def __call__(self, option: int, groups: Ints) -> Judged:
         """What the solver asks."""
@@ -130,6 +129,11 @@ class Judge:
         fits = allowed & room & ~late.any(axis=1) & (predicted.busy <= 1) & ~np.isin(tenants, wide).any(axis=1)
         fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
         return Laid(mixes, predicted, fits)
+
+    def strain(self, laid: Laid) -> float:
+        """The worst of a mix's latencies over its limits, at the upper end."""
+        upper = laid.predicted.latency_ms.upper[0]
+        return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
 
     def keeps(self, option: int, mixes: Mixes, predictor: Predictor | None = None) -> Bools:
         """Which of these mixes keep every objective and fit into memory, by this or another predictor."""

@@ -13,7 +13,7 @@ from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
 from cotenant.planning.mixes.predictor import Predictor
 from cotenant.planning.mixes.replicas import floors, replicas_of
 from cotenant.planning.mixes.seating import seated
-from cotenant.planning.mixes.tenants import ServingTenant, Unit, contradictions, units_of
+from cotenant.planning.mixes.tenants import ServingTenant, contradictions, units_of
 from cotenant.planning.mixes.why import reasons, with_sensitivity
 from cotenant.planning.solver.generation import Clock, Solved
 from cotenant.planning.solver.problem import Column, Problem, cost_of
@@ -69,15 +69,22 @@ def make_plan(
     units = units_of(tenants, [count or 1 for count in counts])
     end = clock() + wanted.seconds
     refused: set[tuple[int, frozenset[int]]] = set()
-    judge, solved = _solved(tenants, kinds, units, predictor, wanted, clock, frozenset())
+
+    def planned(seconds: float) -> tuple[Judge, Solved]:
+        one = Judge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
+        available = tuple(kind.available for kind in kinds)
+        problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
+        found = solve(problem, clock=clock, seconds=seconds)
+        return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
+
+    judge, solved = planned(wanted.seconds)
     for _ in range(MOST_ROUNDS):
         bad = _refused(judge, solved.columns, closer) if closer is not None else set()
         if not bad or clock() >= end:
             break
         told(f"the closer look refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
         refused |= bad
-        again = replace(wanted, seconds=max(end - clock(), 0.5))
-        judge, solved = _solved(tenants, kinds, units, predictor, again, clock, frozenset(refused))
+        judge, solved = planned(max(end - clock(), 0.5))
     if wanted.minimise == "cost":
         cheaper = plan_of_instances(tenants, kinds, predictor, below=_value(solved), seconds=max(end - clock(), 1.0))
         if cheaper is not None:
@@ -87,21 +94,6 @@ def make_plan(
 
 def _value(solved: Solved) -> float:
     return np.inf if solved.left_out else solved.cost
-
-
-def _solved(
-    tenants: Sequence[ServingTenant],
-    kinds: Sequence[DeviceKind],
-    units: Sequence[Unit],
-    predictor: Predictor,
-    ask: Ask,
-    clock: Clock,
-    refused: frozenset[tuple[int, frozenset[int]]],
-) -> tuple[Judge, Solved]:
-    judge = Judge(tenants, kinds, units, predictor, minimise=ask.minimise, refused=refused)
-    available = tuple(kind.available for kind in kinds)
-    problem = Problem(len(units), judge.options(), available, judge, ask.most, _wide(judge))
-    return judge, solve(problem, clock=clock, seconds=ask.seconds)
 
 
 def _wide(judge: Judge) -> tuple[Column, ...]:
@@ -115,9 +107,23 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
             kind = judge.kinds[way.kind]
             first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
             if option == first and kind.available >= job.gpus:
-                cost = {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[judge.minimise] * job.gpus
-                found.append(Column(option, (number,), cost, job.gpus))
+                found.append(Column(option, (number,), judge.least(kind) * job.gpus, job.gpus))
     return tuple(found)
+
+
+def _roomiest(judge: Judge, column: Column) -> Column:
+    """The same group under the way to share that leaves its tightest objective most; the plainest of those alike."""
+    if column.devices > 1 or judge.minimise != "cost":
+        return column
+    kind = judge.ways[column.option].kind
+    best = (-np.inf, column.option)
+    for option, way in enumerate(judge.ways):
+        if way.kind == kind:
+            laid = judge.lay_out(option, np.array([column.members], np.int64))
+            if bool(laid.fits[0]):
+                left = round(1 - judge.strain(laid), 1)
+                best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
+    return Column(best[1], column.members, column.cost)
 
 
 def _refused(judge: Judge, columns: Sequence[Column], closer: Predictor) -> set[tuple[int, frozenset[int]]]:

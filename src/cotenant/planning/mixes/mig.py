@@ -41,7 +41,7 @@ class Mig:
         return any(all(have >= want for have, want in zip(one, counts, strict=True)) for one in self.layouts())
 
     def places(self, names: Sequence[str]) -> tuple[tuple[str, int], ...] | None:
-        """Where each instance begins (slice of memory), in the order in which they have to be made; None: they don't fit."""
+        """Where each instance begins (slice of memory), in the order in which to make them; None: they don't fit."""
         by_name = {profile.name: profile for profile in self.profiles}
         wanted = sorted((by_name[name] for name in names), key=lambda one: (-one.memory, -one.compute))
         return _placed(self, wanted, frozenset())

@@ -13,7 +13,7 @@ from cotenant.planning.solver.problem import Column
 
 
 def seated(judge: Judge, columns: Sequence[Column], closer: Predictor | None = None) -> tuple[PlannedDevice, ...]:
-    """The devices of a plan, numbered by kind in the order of the columns; figures of the closer look where there is one."""
+    """The devices of a plan, numbered by kind in the order of the columns; with the closer look's figures, if any."""
     used = [0] * len(judge.kinds)
     devices = []
     for column in columns:

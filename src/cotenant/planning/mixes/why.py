@@ -54,7 +54,7 @@ def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> Pla
 
 
 def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
-    """What a mix would break: a sentence, what that is, by how much, and whether only the interval's upper end says so."""
+    """What a mix would break: a sentence, what that is, by how much, and whether only the upper end says so."""
     kind = judge.kinds[judge.ways[option].kind]
     seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
     names = [judge.tenants[laid.mixes.tenants[row, place]].name for place in seats]

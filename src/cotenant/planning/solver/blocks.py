@@ -51,7 +51,7 @@ def improve_in_blocks(
                 break
             rest = [column for other, block in enumerate(blocks) if other != number for column in block]
             left = min(BLOCK_S, end - clock())
-            blocks[number], missing = _solved(problem, mine, missing, rest, worth, clock, left)
+            blocks[number], missing = _solved(problem, mine, missing, rest, worth=worth, clock=clock, seconds=left)
             if blocks[number] is not mine:
                 told(cost_of([*rest, *blocks[number]]))
         columns = [column for block in blocks for column in block]
@@ -79,6 +79,7 @@ def _solved(
     mine: list[Column],
     missing: list[int],
     rest: list[Column],
+    *,
     worth: Floats,
     clock: Clock,
     seconds: float,

@@ -99,7 +99,7 @@ def generate(
     if proven and bound == 0.0:
         _, ratio, _ = _round(problem, pool, relaxed, beam=None, more=lambda: clock() < prices_end)
         bound = max(bound, _bound(problem, relaxed, ratio))
-    best = _whole(problem, pool, begun, relaxed, end - clock(), gap)
+    best = _whole(problem, pool, begun, relaxed, seconds=end - clock(), gap=gap)
     if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
         bound = 0.0  # prices of what can't be placed say nothing about the cost of what can
     cost = cost_of(best.columns)
@@ -143,7 +143,7 @@ def _round(
 def _varied(groups: Ints, count: int) -> Ints:
     """The best ones, and none of them with only the same few units: each unit in a third of them at most."""
     used: dict[int, int] = {}
-    rows = []
+    rows: list[int] = []
     for row, group in enumerate(groups):
         members = [int(unit) for unit in group if unit >= 0]
         if len(rows) >= 20 and any(used.get(unit, 0) > count // 3 for unit in members):
@@ -156,17 +156,17 @@ def _varied(groups: Ints, count: int) -> Ints:
 
 def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
     """Scaled down so that no group is worth more than it costs, prices bound every plan from below."""
-    given = [
+    given: list[float] = [
         relaxed.worth[list(one.members)].sum()
         / max(one.cost + one.devices * relaxed.scarce[problem.options[one.option].kind], 1e-12)
         for one in problem.given
     ]
-    scale = max([1.0, ratio, *given])
+    scale = float(max([1.0, ratio, *given]))
     scarcity = float(relaxed.scarce @ np.asarray(problem.available, float)) if relaxed.scarce.any() else 0.0
     return float(relaxed.worth.sum()) / scale - scarcity
 
 
-def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, seconds: float, gap: float) -> Start:
+def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, *, seconds: float, gap: float) -> Start:
     """Whole columns: those that matter by their price first, since few are ever chosen."""
     cost = np.array([column.cost for column in pool.columns])
     value = np.array([relaxed.worth[list(column.members)].sum() for column in pool.columns])

@@ -60,7 +60,7 @@ def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
         raise ArithmeticError(f"the relaxation was not solved: {done.message}")
     prices = -np.asarray(done.ineqlin.marginals)
     return Relaxed(
-        float(done.fun),
+        float(done.fun or 0.0),
         prices[: problem.units],
         prices[problem.units :],
         np.asarray(done.x[: len(columns)]),
@@ -85,7 +85,7 @@ def choose(
     cost, cover, counts = _matrices(problem, columns)
     done = milp(
         cost,
-        integrality=np.ones(cost.size),
+        integrality=np.ones(cost.size, np.int64),
         bounds=Bounds(0, np.concatenate([_most(problem, columns), np.ones(problem.units)])),
         constraints=[
             LinearConstraint(cover, 1, 1 if exactly else np.inf),

@@ -17,9 +17,14 @@ _UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
 
 
 def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[RenderableType, ...]:
-    """One screen; with ``everything`` all alternatives too."""
-    parts: list[RenderableType] = [Text(literal(_answer(plan)), "bold"), _tenants(plan), sentence_list(_devices(plan))]
-    said = list(_why(plan, everything=everything))
+    """One screen: the answer, the devices, why; with ``everything`` all devices and alternatives."""
+    parts: list[RenderableType] = [Text(literal(_answer(plan)), "bold")]
+    shown = plan.devices if everything else plan.devices[:FEW]
+    for device in shown:
+        parts += [Text(literal(_device(device))), _tenants(device)]
+    if len(shown) < len(plan.devices):
+        parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
+    said = _why(plan, everything=everything)
     if said:
         parts.append(sentence_list(said))
     if plan.left_out:
@@ -38,36 +43,16 @@ def _answer(plan: ServingPlan) -> str:
     return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}). SIMULATED"
 
 
-def _tenants(plan: ServingPlan) -> RenderableType:
-    columns = (
-        "device",
-        "sharing",
-        "tenant",
-        "batch",
-        "share",
-        "objective",
-        "predicted ms",
-        "limit",
-        "left",
-        "holds to",
-    )
+def _tenants(device: PlannedDevice) -> RenderableType:
+    columns = ("tenant", "batch", "share", "objective", "predicted ms", "limit", "left", "holds to")
     rows = []
-    for device in plan.devices:
-        for place, tenant in enumerate(device.tenants):
-            for number, kept in enumerate(tenant.kept or (None,)):
-                first = place == 0 and number == 0
-                rows.append(
-                    (
-                        device.name if first else "",
-                        device.sharing if first else "",
-                        tenant.name if number == 0 else "",
-                        str(tenant.batch) if number == 0 else "",
-                        _share(tenant) if number == 0 else "",
-                        *_figures(kept),
-                        f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else "",
-                    )
-                )
-    return listing(columns, rows)
+    for tenant in device.tenants:
+        for number, kept in enumerate(tenant.kept or (None,)):
+            own = (tenant.name, str(tenant.batch), _share(tenant)) if number == 0 else ("", "", "")
+            growth = f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else ""
+            rows.append((*own, *_figures(kept), growth))
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
 
 
 def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
@@ -81,13 +66,9 @@ def _share(tenant: SeatedTenant) -> str:
     return "" if tenant.share is None else tenant.share if isinstance(tenant.share, str) else f"{tenant.share:.0f} %"
 
 
-def _devices(plan: ServingPlan) -> Sequence[str]:
-    return [_device(device) for device in plan.devices]
-
-
 def _device(device: PlannedDevice) -> str:
     return (
-        f"{device.name}: compute {percent(device.busy)}, bandwidth {percent(device.bandwidth)}, "
+        f"{device.name}, {device.sharing}: compute {percent(device.busy)}, bandwidth {percent(device.bandwidth)}, "
         f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}, {figure(device.power_w)} W; {device.basis}"
     )
 
@@ -123,8 +104,6 @@ class AttainedTenant(Protocol):
     """What a check says of one tenant."""
 
     @property
-    def device(self) -> str: ...  # noqa: D102
-    @property
     def tenant(self) -> str: ...  # noqa: D102
     @property
     def rate_rps(self) -> float: ...  # noqa: D102
@@ -154,16 +133,15 @@ def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[Renderab
     for word in ("missed", "can't tell"):
         names = ", ".join(one.tenant for one in tenants if one.verdict == word)
         answer += f"; {word}: {names}" if names else ""
-    columns = ("device", "tenant", "rate /s", "within ms", "wanted", "attained", "shed", "p99 ms", "verdict")
+    columns = ("tenant", "rate/s", "within ms", "wanted", "attained %", "shed", "p99 ms", "verdict")
     rows = [
         (
-            one.device,
             one.tenant,
             figure(one.rate_rps),
             figure(one.objective_ms),
-            f"{one.wanted:.1%}",
-            f"{one.attained:.2%} [{one.lo:.2%}, {one.hi:.2%}]",
-            f"{one.shed:.2%}",
+            f"{one.wanted * 100:.4g}",
+            f"{one.attained * 100:.4g} [{one.lo * 100:.4g}, {one.hi * 100:.4g}]",
+            f"{one.shed * 100:.2g}",
             figure(one.p99_ms),
             one.verdict,
         )

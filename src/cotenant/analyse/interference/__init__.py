@@ -1,0 +1,1 @@
+"""What runs say about interference, in the form that predictions are made from."""
