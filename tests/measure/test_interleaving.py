@@ -1,5 +1,7 @@
 """A run of short windows from end to end: tenants that stay up, windows that don't meet, chunks on disk."""
 
+from itertools import pairwise
+
 import pytest
 
 import cotenant
@@ -34,7 +36,7 @@ def test_no_request_of_one_window_reaches_into_the_next(result):
         """,
     )
     assert all(started >= start for _, start, _, started in reached)
-    assert all(done <= following[1] for (_, _, done, _), following in zip(reached, reached[1:], strict=False))
+    assert all(done <= following[1] for (_, _, done, _), following in pairwise(reached))
 
 
 def test_each_tenant_has_several_requests_in_each_window(result):
