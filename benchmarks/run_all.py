@@ -40,7 +40,7 @@ def overhead(found: dict[str, Any]) -> Iterable[str]:
 
 def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
     """Against the usual script."""
-    yield "Solos and pairs of five small models, until all slowdowns are known as well as the usual script knows them."
+    yield "Solos and pairs of five small models, until the widest slowdown is as precise as the usual script's."
     yield ""
     yield "| | seconds | median half-width | widest |"
     yield "|---|---|---|---|"

@@ -34,9 +34,9 @@ def predict(
         PredictionError: Something has to be measured first; the hint is the command that does.
         CotenantError: The study, the device or a run is wrong.
     """
-    from cotenant.analyse.interference.forecasting import forecast
     from cotenant.api.prediction_evidence import learnt
     from cotenant.api.prediction_inputs import asked_of, place_of
+    from cotenant.prediction.interference.forecasting import forecast
     from cotenant.study.files import load_study
     from cotenant.study.model import Study
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
-    from cotenant.analyse.interference.forecasting import Asked, Engine
-    from cotenant.analyse.interference.gathered import SoloTenant, TenantKey
     from cotenant.api.prediction_evidence import Learnt
     from cotenant.devices.protocol import Device
     from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.prediction.interference.forecasting import Asked, Engine
+    from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
     from cotenant.prediction.sharing.trace import Trace
     from cotenant.study.model import Study, TenantEntry
     from cotenant.tenancy.load import Load
@@ -65,7 +65,7 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
     Raises:
         PredictionError: A tenant was not measured alone, and nothing else says what it does.
     """
-    from cotenant.analyse.interference.forecasting import Asked
+    from cotenant.prediction.interference.forecasting import Asked
     from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF, GPU, GPU_PRIOR_HALF
 
     matched = {name: _solo_of(name, entry, learnt.found.solos) for name, entry in study.tenants.items()}
@@ -111,7 +111,7 @@ def _solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> 
 def _everybody(
     study: "Study", matched: "Mapping[str, SoloTenant | None]", solos: "Sequence[SoloTenant]"
 ) -> "tuple[tuple[str, ...], tuple[TenantKey, ...], list[SoloTenant | None]]":
-    from cotenant.analyse.interference.gathered import TenantKey
+    from cotenant.prediction.interference.gathered import TenantKey
 
     names, keys, found = [], [], []
     for name, solo in matched.items():

@@ -19,7 +19,7 @@ _NOTHING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Mixes x seats: what to multiply a simulated slowdown by, and the half-width of its logarithm; by mix the basis."""
+    """Mixes x seats: the factor on a simulated slowdown and the half-width of its logarithm; by mix the basis."""
 
     factor: Floats
     half: Floats
