@@ -94,7 +94,7 @@ def test_a_check_of_a_plan_that_asks_too_much_says_missed(tmp_path, capsys):
     path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     document = yaml.safe_load(out.read_text())
-    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 20000.0
+    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 6000.0
     out.write_text(yaml.safe_dump(document))
     capsys.readouterr()
     assert main(["plan", "--check", str(out)]) == 3

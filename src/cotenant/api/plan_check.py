@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from cotenant.scheduling import TenantCosts
 
 SEEDS = range(11, 19)
-LEAST_REQUESTS, LONGEST_S = 600, 600.0
+LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
+OBJECTIVES = 20
+"""A window is at least this many objectives long, so that a queue has the time to grow."""
 _HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
 
 
@@ -72,7 +74,7 @@ def check_plan(path: Path) -> Checked:
     Raises:
         StudyError: It can't be read or isn't a plan.
     """
-    document = _document(path)
+    document = read_plan(path)
     found = []
     for device in document["devices"]:
         for name, seat in device["tenants"].items():
@@ -81,7 +83,12 @@ def check_plan(path: Path) -> Checked:
     return Checked(str(path), tuple(found))
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def read_plan(path: Path) -> Mapping[str, Any]:
+    """The document of a plan.yaml.
+
+    Raises:
+        StudyError: It can't be read or isn't a plan.
+    """
     from cotenant.study.tree import NotYaml, read
 
     try:
@@ -109,7 +116,7 @@ def _attained(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> 
     costs, noise = _costs(simulation, device, seat)
     objective_s, quantile = _objective(seat["expected"], costs.steps)
     rate = float(seat["rate_rps"])
-    length = float(np.clip(LEAST_REQUESTS / rate, 5.0, LONGEST_S))
+    length = min(max(LEAST_REQUESTS / rate, OBJECTIVES * objective_s), LONGEST_S, MOST_REQUESTS / rate)
     load = Load(kind="gamma", rate_rps=rate, cv=float(seat.get("cv", 1.0)))
     parts, shed, times, count = [], 0, [], 0
     for seed in SEEDS:

@@ -12,6 +12,7 @@ from cotenant.text import amount
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
     from cotenant.planning.mixes.judge import Minimise
+    from cotenant.planning.mixes.moves import Move
     from cotenant.planning.mixes.plan import ServingPlan
     from cotenant.planning.tenants_file import PlannedEntry
 
@@ -104,6 +105,23 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
             path.chmod(0o755)
         written.append(path)
     return tuple(written)
+
+
+def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
+    """What leads from an older plan to this one, the cheapest moves first.
+
+    Args:
+        planned: The new plan.
+        old: The older one's plan.yaml.
+
+    Raises:
+        CotenantError: It can't be read or isn't a plan.
+    """
+    from cotenant.api.plan_check import read_plan
+    from cotenant.planning.mixes.moves import moves
+    from cotenant.planning.mixes.plan import to_document
+
+    return moves(read_plan(old), to_document(planned.plan))
 
 
 def write_plan(planned: Planned, path: Path) -> None:

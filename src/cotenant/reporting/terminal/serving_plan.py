@@ -6,6 +6,7 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
+from cotenant.planning.mixes.moves import Move
 from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
@@ -98,6 +99,16 @@ def _why(plan: ServingPlan, *, everything: bool) -> list[str]:
     if not everything and len(plan.rejected) > FEW:
         said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
     return said
+
+
+def moves_table(moves: Sequence[Move]) -> RenderableType:
+    """From one plan to another."""
+    if not moves:
+        return Text("nothing has to move")
+    rows = [
+        (one.tenant, one.change, one.old, one.new, size(one.loads_bytes) if one.loads_bytes else "") for one in moves
+    ]
+    return listing(("tenant", "", "from", "to", "loads"), rows)
 
 
 class AttainedTenant(Protocol):
