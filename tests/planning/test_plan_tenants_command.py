@@ -124,3 +124,12 @@ def test_what_is_not_a_plan_is_refused(tmp_path, capsys):
 def test_tenants_without_devices_are_asked_for_them(tmp_path, capsys):
     assert main(["plan", str(written(tmp_path, SMALL))]) != 0
     assert "--devices" in capsys.readouterr().err
+
+
+def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
+    path = written(tmp_path, "tenants: {big: {workload: bert-large, seq: 512, batch: 8, rate: 1/s, slo: {p99: 120ms}}}")
+    assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
+    assert "sim:" in said.partition("hint")[2]
+    assert "could: add it to --devices" in said

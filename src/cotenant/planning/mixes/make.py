@@ -26,6 +26,14 @@ EXPLAINED = 40
 """Devices of a plan up to which alternatives are tried."""
 
 
+class Impossible(CotenantError):
+    """Tenants that no device at hand can serve within their objectives, however it is shared."""
+
+    def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
+        super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
+        self.tenants = tenants
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """How to plan."""
@@ -60,7 +68,8 @@ def make_plan(
         told: Called with a sentence when something is found.
 
     Raises:
-        CotenantError: Wishes contradict each other, or a tenant's objectives can't be met anywhere.
+        Impossible: A tenant's objectives can't be met anywhere.
+        CotenantError: Wishes contradict each other.
     """
     wanted = ask or Ask()
     _require_consistent(tenants)
@@ -178,6 +187,4 @@ def _require_possible(
         return
     floor = floors(tenants, kinds, predictor)
     sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
-    raise CotenantError(
-        "; ".join(sentences), hint="relax the objective, shrink the model or the batch, or add a device"
-    )
+    raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))
