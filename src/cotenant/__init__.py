@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from cotenant.api.plan_serving import moves_from as moves_from
     from cotenant.api.plan_serving import plan_tenants as plan_tenants
     from cotenant.api.plan_serving import write_plan as write_plan
+    from cotenant.api.plan_serving import write_plan_page as write_plan_page
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
     from cotenant.api.report import Written as Written
@@ -125,7 +126,7 @@ _HOMES = {
     "api.lists": "list_devices list_studies list_workloads",
     "api.plan": "compare_policies plan",
     "api.plan_check": "Checked check_plan",
-    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan",
+    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
     "api.profile": "Profile profile",
     "api.report": "Written report",
     "api.run": "dry_run run",

@@ -129,6 +129,20 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
     return tuple(written)
 
 
+def write_plan_page(planned: Planned, path: Path) -> None:
+    """Write the plan as an HTML page that needs no network.
+
+    Raises:
+        CotenantError: The file can't be written.
+    """
+    from cotenant.reporting.html.plan_page import page
+
+    try:
+        path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+
+
 def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
     """What leads from an older plan to this one, the cheapest moves first.
 
