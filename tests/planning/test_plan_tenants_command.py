@@ -127,9 +127,8 @@ def test_tenants_without_devices_are_asked_for_them(tmp_path, capsys):
 
 
 def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
-    path = written(tmp_path, "tenants: {big: {workload: bert-large, seq: 512, batch: 8, rate: 1/s, slo: {p99: 120ms}}}")
+    path = written(tmp_path, "tenants: {big: {workload: bert-base, seq: 512, batch: 8, rate: 400/s, slo: {p99: 60ms}}}")
     assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
-    assert "sim:" in said.partition("hint")[2]
-    assert "could: add it to --devices" in said
+    assert "sim:rtx-3090 could: add it to --devices" in said

@@ -19,7 +19,7 @@ from cotenant.planning.solver.generation import Clock, Solved
 from cotenant.planning.solver.problem import Column, Problem, cost_of
 from cotenant.planning.solver.solve import solve
 
-MOST_ON_ONE = 7
+MOST_ON_ONE = 16
 MOST_ROUNDS = 12
 """Plans that the closer look may refuse before the last one is taken as it is."""
 EXPLAINED = 40

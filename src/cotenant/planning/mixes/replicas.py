@@ -39,18 +39,20 @@ def replicas_of(
 
 
 def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
-    """By tenant, the best that any of these devices could do for it, with hardly anything to do."""
+    """By tenant, the best that any of these devices could do for it, at its rate or with hardly anything to do."""
     everyone = list(range(len(tenants)))
     sentences = []
-    judge = _alone(tenants, kinds, predictor, everyone, AT_REST)
+    # A large batch takes the longer to fill the fewer requests there are: the floor is at one of the two ends.
+    judges = [_alone(tenants, kinds, predictor, everyone, part) for part in (1.0, AT_REST)]
     for number, tenant in enumerate(tenants):
         best = (np.inf, "", "")
-        for option, way in enumerate(judge.ways):
-            laid = judge.lay_out(option, np.array([[number]], np.int64))
-            sentence, _, strain, _ = broken(judge, laid, option=option)
-            if bool(laid.fits[0]):
-                strain, sentence = 0.0, ""
-            best = min(best, (strain, sentence, kinds[way.kind].name))
+        for judge in judges:
+            for option, way in enumerate(judge.ways):
+                laid = judge.lay_out(option, np.array([[number]], np.int64))
+                sentence, _, strain, _ = broken(judge, laid, option=option)
+                if bool(laid.fits[0]):
+                    strain, sentence = 0.0, ""
+                best = min(best, (strain, sentence, kinds[way.kind].name))
         if best[0] == 0.0:
             count = tenant.replicas or COUNTS[-1]
             sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {count} replicas on {best[2]}")
