@@ -131,4 +131,4 @@ def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
     assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
-    assert "sim:rtx-3090 could: add it to --devices" in said
+    assert "hint: sim:rtx-4090 could: add it to --devices" in said

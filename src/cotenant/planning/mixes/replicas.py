@@ -39,11 +39,12 @@ def replicas_of(
 
 
 def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
-    """By tenant, the best that any of these devices could do for it, at its rate or with hardly anything to do."""
+    """By tenant, the best that any of these devices could do for it, with any number of replicas."""
     everyone = list(range(len(tenants)))
     sentences = []
-    # A large batch takes the longer to fill the fewer requests there are: the floor is at one of the two ends.
-    judges = [_alone(tenants, kinds, predictor, everyone, part) for part in (1.0, AT_REST)]
+    # A batch takes the longer to fill the fewer requests there are: fewer replicas may be better than more.
+    parts = (*(1 / count for count in COUNTS), AT_REST)
+    judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
         best = (np.inf, "", "")
         for judge in judges:
