@@ -184,14 +184,16 @@ def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -
 
 
 def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]) -> "tuple[TenantCosts, float]":
-    """What requests cost beside the neighbours that the plan gives them, and how much that varies."""
+    """What requests cost on the part and beside the neighbours that the plan gives them, and how much that varies.
+
+    The plan's slowdown is over the whole device alone, so that it holds the part too.
+    """
     from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 
-    kind, sharing, batch = str(device["kind"]), str(device["sharing"]), int(seat["batch"])
+    kind, batch = str(device["kind"]), int(seat["batch"])
     slowdown = float(seat.get("slowdown", 1.0))
-    share = _share(simulation, kind, sharing, seat.get("share"))
     sizes = sorted({1, batch, *(2**power for power in range(12) if 2**power < batch)})
-    profiles = {size: simulation.profile(kind, 0, size, sharing, share) for size in sizes}
+    profiles = {size: simulation.profile(kind, 0, size, "", float("nan")) for size in sizes}
     one = profiles[1]
     noise = 0.05
     if one.outputs > 1:
@@ -206,11 +208,3 @@ def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[st
 def _curve(sizes: list[int], times: list[float]) -> tuple[float, ...]:
     between = np.interp(np.arange(1, sizes[-1] + 1), sizes, times) / times[0]
     return tuple(float(one) for one in np.maximum.accumulate(between))
-
-
-def _share(simulation: "Simulation", kind: str, sharing: str, share: Any) -> float:
-    if sharing == "mig" and isinstance(share, str):
-        mig = simulation.gpus[kind].gpu.mig
-        names = list(mig.profiles) if mig else []
-        return float(names.index(share)) if share in names else float("nan")
-    return float(share) if isinstance(share, int | float) else float("nan")

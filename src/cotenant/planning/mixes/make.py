@@ -22,6 +22,8 @@ from cotenant.planning.solver.solve import solve
 MOST_ON_ONE = 16
 MOST_ROUNDS = 12
 """Plans that the closer look may refuse before the last one is taken as it is."""
+ENOUGH = 0.3
+"""Of a limit: with as much left, a plainer way to share is better than more room."""
 EXPLAINED = 40
 """Devices of a plan up to which alternatives are tried."""
 
@@ -121,7 +123,7 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
 
 
 def _roomiest(judge: Judge, column: Column) -> Column:
-    """The same group under the way to share that leaves its tightest objective most; the plainest of those alike."""
+    """The same group under the plainest way to share that leaves `ENOUGH` of every limit, or else most."""
     if column.devices > 1 or judge.minimise != "cost":
         return column
     kind = judge.ways[column.option].kind
@@ -130,7 +132,7 @@ def _roomiest(judge: Judge, column: Column) -> Column:
         if way.kind == kind:
             laid = judge.lay_out(option, np.array([column.members], np.int64))
             if bool(laid.fits[0]):
-                left = round(1 - judge.strain(laid), 1)
+                left = min(round(1 - judge.strain(laid), 1), ENOUGH)
                 best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
     return Column(best[1], column.members, column.cost)
 
