@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.devices.state_folder import state_folder
 
 
@@ -56,7 +57,10 @@ def remove(uuid: str) -> None:
 def read(uuid: str) -> Note | None:
     """The note about a GPU, if there is one."""
     try:
-        return _note(json.loads(_path(uuid).read_text(encoding="utf-8")))
+        path = _path(uuid)
+        if path.stat(follow_symlinks=False).st_uid != os.geteuid():
+            return None  # what another user wrote is no order to us
+        return _note(json.loads(opening.read_text(path, follow=False)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
@@ -112,9 +113,9 @@ def _write(left: Leftover) -> None:
 def read(path: Path) -> Leftover | None:
     """A note of this user's; None: there is none, or it is no note."""
     try:
-        if path.stat().st_uid != os.geteuid():
+        if path.stat(follow_symlinks=False).st_uid != os.geteuid():
             return None  # what another user wrote is no order to us
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(opening.read_text(path, follow=False))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
