@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 ONE_WISH_S = 0.1
 """Signals that come so soon after another one are the same wish: a terminal and its shell each pass Ctrl-C on."""
-_DEFAULTS = {
+_DEFAULTS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,  # a service manager or a batch system ends the job
     signal.SIGHUP: signal.SIG_DFL,  # the terminal was closed
