@@ -20,7 +20,7 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
 """
 
 
-@click.command("sql", short_help="Put an SQL query to the records of runs.", epilog=EPILOG)
+@click.command("sql", epilog=EPILOG)
 @click.argument("query")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=60.0, show_default=True,

@@ -7,6 +7,7 @@ folder for lock files instead, e.g. one that several containers mount.
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from cotenant.errors import DeviceBusy
 from cotenant.measure import host_locks
+
+log = logging.getLogger(__name__)
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -31,6 +34,7 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
             return
         folder = held.enter_context(_opened_directory(directory))
         for key in sorted(keys):
+            log.debug("locking %s", key)
             held.enter_context(_one(directory / f"{_slug(key)}.lock", folder, key, run))
         yield
 
@@ -51,7 +55,7 @@ def _on_host(key: str, run: str) -> Iterator[None]:
 def _opened_directory(directory: Path) -> Iterator[int]:
     try:
         directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        # A link that somebody else left here could lead anywhere: it is not followed.
+        # A link could lead anywhere: it is not followed.
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise _unusable(f"the folder of locks {directory} can't be used", error) from error
@@ -127,7 +131,7 @@ def _holder(fd: int) -> str:
 def _unusable(what: str, error: OSError) -> DeviceBusy:
     return DeviceBusy(
         f"{what}: {(error.strerror or str(error)).lower()}",
-        hint="set COTENANT_LOCKS to a folder of your own, and see to it that no other run uses the device",
+        hint="set COTENANT_LOCKS to a folder of your own, and make sure that no other run uses the device",
     )
 
 

@@ -43,7 +43,9 @@ def carry_out(
         bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
             _note_peaks(folder, device, listener)
-            why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
+            why = Runner(
+                plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
+            ).run()
         except BaseException as problem:
             asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
             with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not cut the end short

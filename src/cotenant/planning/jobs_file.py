@@ -53,9 +53,8 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
     try:
         tree = read(opening.read_text(path), str(path))
     except OSError as error:
-        raise StudyError(
-            f"{path} can't be read: {opening.why(error)}", hint=f"write a YAML list of jobs, {_HINT}"
-        ) from None
+        hint = f"write a YAML list of jobs, {_HINT}"
+        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=hint) from None
     except UnicodeDecodeError:
         raise StudyError(f"{path} is not a text file", hint=_HINT) from None
     except NotYaml as error:

@@ -69,7 +69,7 @@ class Contract:
             )
 
     def within_s(self, steps: int) -> float:
-        """How long a request of so many decode steps may take."""
+        """How long a request with this number of decode steps may take."""
         return self.objective_s + self.per_step_s * steps
 
 

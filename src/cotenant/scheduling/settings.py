@@ -31,7 +31,7 @@ class Settings:
     """How much work beyond its share a tenant may have waiting, in objectives of device time."""
     longest_retry_s: float = 60.0
     log_every: int = 16
-    """One decision in so many is kept in the decision log; refusals always are."""
+    """Every n-th decision is kept in the decision log; refusals always are."""
     log_length: int = 1024
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from cotenant.errors import QueryError, RunFolderError
 from cotenant.opening import system_words
 from cotenant.store import parquet, views, written_out
 from cotenant.store.folder import require_no_record
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import did_you_mean
 
@@ -47,14 +48,12 @@ def export(
     target = None if destination == "-" else Path(destination)
     if target is not None:
         require_no_record(target)
-    files = views.find_files(runs)
-    con = views.open_views(files)
     try:
         with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
             whole = Path(scratch, "export")
-            with views.damage_named(files):
+            with open_runs(runs) as opened:
                 source = _harmless(table) if chosen == "csv" else f"FROM {parquet.quoted(table)}"
-                con.execute(f"COPY ({source}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
+                opened.con.execute(f"COPY ({source}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
             if chosen in written_out.FORMS:
                 written_out.rewrite(whole, written_out.FORMS[chosen])
             if target is None:
@@ -69,8 +68,6 @@ def export(
             f"{destination} can't be written: {system_words(error)}.",
             hint="Choose another place; the runs are untouched.",
         ) from None
-    finally:
-        con.close()
 
 
 def _harmless(table: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import QueryError
 from cotenant.store import views
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import nearest
 
@@ -30,7 +31,7 @@ class Table:
 
 
 def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
-    """Answer one SELECT over the views of `views.connect`.
+    """Answer one SELECT over the tables of the runs.
 
     Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory, give
     `MOST_ROWS` rows and take `limit_s` seconds.
@@ -41,26 +42,24 @@ def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
     """
     import duckdb
 
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    con.execute("SET errors_as_json = true")
-    views.lock(con, files)
-    clock = threading.Timer(limit_s, con.interrupt)
-    clock.start()
     try:
-        with views.damage_named(files):
-            answer = con.execute(_only_select(con, query))
-            columns = tuple(column[0] for column in answer.description)
-            rows = answer.fetchmany(MOST_ROWS + 1)
+        with open_runs(runs) as opened:
+            opened.con.execute("SET errors_as_json = true")
+            views.lock(opened.con, opened.files)
+            clock = threading.Timer(limit_s, opened.con.interrupt)
+            clock.start()
+            try:
+                answer = opened.con.execute(_only_select(opened.con, query))
+                columns = tuple(column[0] for column in answer.description)
+                rows = answer.fetchmany(MOST_ROWS + 1)
+            finally:
+                clock.cancel()
     except duckdb.InterruptException:
         raise QueryError(
             f"The query took longer than {limit_s:g} s.", hint="Ask about fewer rows, or allow it more: --timeout"
         ) from None
     except duckdb.Error as error:
         raise _explained(query, error) from None
-    finally:
-        clock.cancel()
-        con.close()
     if len(rows) > MOST_ROWS:
         raise QueryError(
             f"The query gives more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."
