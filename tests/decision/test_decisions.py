@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.decision import decide
-from cotenant.analyse.decision.wording import headline, slowdowns, what_would_tell
+from cotenant.analyse.decision.in_words import in_words
+from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
+from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.summary import summarise
 from cotenant.tenancy.records import TenantObservation
 
@@ -139,6 +141,44 @@ def test_the_largest_mix_comes_first_and_a_subset_that_works_is_offered():
 def test_copies_are_grouped():
     run = Truth().solos(gpt=free(10)).trials("mps", {f"gpt#{n}": free(31) for n in range(1, 11)})
     assert slowdowns(run.answer().main.best) == "gpt x10: 3.10x each"
+
+
+def test_trials_that_all_failed_a_check_are_no_ground_for_a_recommendation():
+    run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)}, "unstable")
+    assert headline(run.answer())[0] == "Can't tell yet about a + b: no trial of pinned passed every check."
+    run.trials("threads", {"a": free(25), "b": free(50)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("open", "no trial passed"), "threads say nothing about the other way"
+    run.trials("processes", {"a": free(14), "b": free(28)})
+    assert headline(run.answer())[0].startswith("Share a + b by processes: 1.4"), "slower, but it can be trusted"
+
+
+def test_more_than_all_tenants_alone_is_not_believed():
+    run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(3), "b": free(6)})
+    assert run.answer().main.because == "disturbed"
+
+
+def test_one_block_decides_nothing():
+    run = Truth(blocks=1).solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("open", "too few blocks")
+    assert "run more blocks" in what_would_tell(choice)
+
+
+def test_every_other_way_to_share_has_a_sentence_of_its_own():
+    run = Truth().solos(a=(10, 30), b=(10, 30))
+    run.trials("mps", {"a": (12, 30), "b": (12, 30)}).trials("threads", {"a": (40, 30), "b": (12, 30)})
+    run.trials("pinned", {"a": (12, 30), "b": (12, 30)}, "invalid")
+    said = [option_sentence(one) for one in run.answer().main.options]
+    assert any(line.startswith("threads does 1.") and line.endswith("a missed.") for line in said)
+
+
+def test_the_answer_is_plain_data_too():
+    run = Truth().solos(a=(10, 30), b=(10, 30)).trials("mps", {"a": (12, 30), "b": (12, 30)})
+    data = plain(in_words(run.answer()))
+    assert data["headline"][0].startswith("Share a + b by mps")
+    assert (data["choices"][0]["verdict"], data["choices"][0]["options"][0]["objectives"]) == ("share", "kept")
+    assert data["choices"][0]["options"][0]["work"]["est"] == pytest.approx(1.67, abs=0.1)
 
 
 def random_case(seed):
