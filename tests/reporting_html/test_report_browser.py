@@ -55,6 +55,13 @@ def pages(tmp_path_factory):
     return {name: report([run]).html for name, run in runs.items()}
 
 
+TO_THE_NEXT_FIGURE = """() => {
+  const next = document.querySelector(".drawing[data-figure]:not([data-drawn])");
+  next?.scrollIntoView();
+  return next !== null;
+}"""
+
+
 class Visit:
     """An open page, and all it complained about or asked for."""
 
@@ -70,11 +77,9 @@ class Visit:
     def draw_all(self):
         """Open what is folded away and scroll to each figure, so that all are drawn."""
         self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-        waiting = self.page.locator(".drawing[data-figure]:not([data-drawn])")
         for _ in range(400):
-            if waiting.count() == 0:
+            if not self.page.evaluate(TO_THE_NEXT_FIGURE):
                 return
-            waiting.first.scroll_into_view_if_needed()
             self.page.wait_for_timeout(50)
         raise AssertionError("a figure was not drawn")
 

@@ -26,7 +26,9 @@ def columnar(rows: Sequence[Row]) -> dict[str, Any]:
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {column: found for column in columns if (found := _words(row.get(column) for row in rows))}
-    places = {column: {word: place for place, word in enumerate(many)} for column, many in words.items()}
+    places: dict[str, dict[Any, int]] = {
+        column: {word: place for place, word in enumerate(many)} for column, many in words.items()
+    }
     return {
         "columns": columns,
         "words": words,

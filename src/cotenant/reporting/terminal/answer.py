@@ -6,14 +6,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.decision import Answer, Choice
+from cotenant.analyse.decision import Answer, Choice, Option
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, ratio, without_interval
+from cotenant.text import NOTHING, amount, ratio, without_interval
 
 MOST_ROWS = 10
 """More mixes than this are counted, so that the answer fits one screen."""
 MOST_OPEN = 3
+MOST_SLOWDOWNS = 2
+"""Of more tenants than this only the one that pays most is named: a mix is to fit one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -48,15 +50,25 @@ def _table(choices: Sequence[Choice]) -> Table:
         best = choice.best
         said = {
             **{name: str(getattr(best.cell, name)) for name in several},
-            "mix": mix_name(best.standings),
+            "mix": _short_name(best),
             "best way": best.cell.sharing,
             "work": f"{without_interval(best.work, ratio)}x",
-            "slowdowns": slowdowns(best),
+            "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
             "objectives": objectives(best),
         }
         cells = [Text(literal(said[name])) for name in [*several, *columns] if name != "verdict"]
         table.add_row(*cells, Text(WORDS[choice.verdict], STYLES[choice.verdict]))
     return table
+
+
+def _short_name(option: Option) -> str:
+    """Its tenants, or what the study calls it if that is shorter."""
+    return min((mix_name(option.standings), option.cell.mix), key=len)
+
+
+def _worst(option: Option) -> str:
+    known = [(one.slowdown.est, one.tenant) for one in option.standings if one.slowdown.est is not None]
+    return f"up to {ratio(max(known)[0])}x ({max(known)[1]})" if known else NOTHING
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:
