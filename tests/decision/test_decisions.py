@@ -1,15 +1,19 @@
 """The decision over mixes and ways to share, on runs whose truth is known."""
 
 from dataclasses import replace
+from io import StringIO
+from itertools import combinations
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cotenant.analyse.decision import decide
 from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.summary import summarise
+from cotenant.reporting.terminal.answer import answer_parts
 from cotenant.tenancy.records import TenantObservation
 
 QUANTILE = 0.9
@@ -179,6 +183,23 @@ def test_the_answer_is_plain_data_too():
     assert data["headline"][0].startswith("Share a + b by mps")
     assert (data["choices"][0]["verdict"], data["choices"][0]["options"][0]["objectives"]) == ("share", "kept")
     assert data["choices"][0]["options"][0]["work"]["est"] == pytest.approx(1.67, abs=0.1)
+
+
+def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
+    names = ("search", "ranker", "tagger", "chat", "draft")
+    run = Truth(blocks=4).solos(**dict.fromkeys(names[:3], (10, 30)), **dict.fromkeys(names[3:], (40, 30)))
+    for size in (5, 4, 3, 2):
+        for members in combinations(names, size):
+            run.trials("mps", {name: (12 if name in names[:3] else 44, 30) for name in members})
+    console = Console(width=80, record=True, file=StringIO())
+    parts = answer_parts(run.answer())
+    for part in parts:
+        console.print(part)
+    lines = console.export_text().splitlines()
+    note_and_next_commands = 1 + 2 + 1 + 4
+    assert len(lines) + len(parts) - 1 + note_and_next_commands <= 25
+    assert lines[0].startswith("chat misses its objective even alone"), "who misses alone is named first"
+    assert any("more mixes" in line for line in lines)
 
 
 def random_case(seed):

@@ -78,12 +78,17 @@ def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] 
 
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
     """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
-    closed = Load(kind="closed")
     return tuple(
-        study.tenants[name].tenant(name, name, closed)
-        for name in study.measured()
-        if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
+        tenant
+        for tenant in closed_tenants(study)
+        if any(load.open and load.rate_share is not None for load in _loads_of(study, tenant.name))
     )
+
+
+def closed_tenants(study: Study) -> tuple[Tenant, ...]:
+    """Every tenant that is measured, never idle and with one request at a time."""
+    closed = Load(kind="closed")
+    return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
 
 def arrival_seed(trial: Trial, tenant: Tenant) -> int:

@@ -1,6 +1,7 @@
 """The answer on one screen: a sentence or two, a line for each mix, and what is uncertain."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,11 +12,14 @@ from cotenant.analyse.decision.wording import headline, mix_name, objectives, sl
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
-MOST_ROWS = 10
-"""More mixes than this are counted, so that the answer fits one screen."""
+ROOM = 13
+"""Lines for sentences and mixes together: with headings, notes and the next commands that makes a screen of 25."""
+FEWEST_ROWS = 3
+NARROWEST = 80
+"""Terminals are at least this wide."""
 MOST_OPEN = 3
-MOST_SLOWDOWNS = 2
-"""Of more tenants than this only the one that pays most is named: a mix is to fit one line."""
+MOST_SLOWDOWNS = 1
+"""Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -24,17 +28,20 @@ def answer_parts(answer: Answer) -> tuple[RenderableType, ...]:
     """The answer for a terminal, most important first."""
     main = answer.main
     style = STYLES[main.verdict] if main else ""
-    first, *others = headline(answer)
+    said = headline(answer)
+    first, *others = said
     sentences = Group(Text(literal(first), style), *(Text(literal(one)) for one in others))
     if main is None:
         return (sentences,)
-    shown = answer.choices[:MOST_ROWS]
+    undecided = [] if not answer.undecided else _open(answer.undecided)
+    taken = sum(len(wrap(literal(line), NARROWEST)) for line in (*said, *undecided)) + bool(undecided)
+    shown = answer.choices[: max(FEWEST_ROWS, ROOM - taken)]
     parts: list[RenderableType] = [sentences, _table(shown)]
     more = len(answer.choices) - len(shown)
     if more:
         parts.append(Text(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them", "dim"))
-    if answer.undecided:
-        parts.append(_open(answer.undecided))
+    if undecided:
+        parts.append(Text(literal("\n".join(undecided)), "yellow"))
     return tuple(parts)
 
 
@@ -77,8 +84,8 @@ def _varying(choices: Sequence[Choice]) -> list[str]:
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 
 
-def _open(choices: Sequence[Choice]) -> Text:
+def _open(choices: Sequence[Choice]) -> list[str]:
     lines = [f"To decide {mix_name(one.best.standings)}: {what_would_tell(one)}." for one in choices[:MOST_OPEN]]
     if len(choices) > MOST_OPEN:
         lines.append(f"{amount(len(choices) - MOST_OPEN, 'other mix', 'other mixes')} can't be decided yet either.")
-    return Text(literal("\n".join(lines)), "yellow")
+    return lines
