@@ -1,13 +1,13 @@
 """What each run of the list came to, in one sentence, worked out in the background and kept until the run changes."""
 
 import threading
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cotenant.errors import CotenantError, IntegrityWarning
+from cotenant.errors import CotenantError
 from cotenant.reporting.browser.entry import Entry
 from cotenant.reporting.browser.finding import Stamp
+from cotenant.reporting.browser.quiet import quietly
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,8 @@ def _headline(entry: Entry) -> Headline:
     if not entry.trials:
         return Headline()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IntegrityWarning)  # the report shows what is damaged
-            with open_runs([entry.path]) as opened:
-                answer = result_of(opened).answer
+        with quietly(), open_runs([entry.path]) as opened:
+            answer = result_of(opened).answer
     except CotenantError:
         return Headline()  # its report says what is wrong
     if answer.main is None and not answer.missed_alone:

@@ -52,7 +52,9 @@ def _table(choices: Sequence[Choice]) -> Table:
         columns.remove("objectives")
     several = _varying(choices)
     for name in [*several, *columns]:
-        table.add_column(name, overflow="fold", no_wrap=name in {"work", "verdict"})
+        # A mix has one line: long names are cut here, and whole with --all.
+        least = {"verdict": len("can't tell yet"), "work": 5, "best way": 9}.get(name)
+        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least)
     for choice in choices:
         best = choice.best
         said = {
