@@ -35,6 +35,7 @@ def requests(*rows_ms):
 def outcome(name, columns, *, fate=None, stopped_early=False, load="closed(1)"):
     tenant = Tenant(name=name, of=name, workload=WorkloadSpec(name="null"), load=Load.model_validate(load))
     result = SeatResult(
+        window=0,
         index=0,
         recorded=columns.intended.size,
         errors=0,

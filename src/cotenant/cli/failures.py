@@ -106,24 +106,24 @@ def _system(problem: OSError) -> Failure:
     return Failure(f"the system refused{where}: {(problem.strerror or 'unknown reason').lower()}.")
 
 
-_OUT_OF_MEMORY = ("failed to map", "cannot allocate", "without exception set")
-"""How the loader and the interpreter put it."""
-
-
 def _refused(problem: BaseException) -> Failure | None:
     """What the system refused to a library, which says so in its own way; None: it is a defect of ours."""
     words = str(problem).splitlines()[0].split(": ", 1)[-1].rstrip(".") if str(problem) else ""
-    match type(problem).__name__, words:
-        case (("MemoryError" | "OutOfMemoryException"), _):
-            return Failure(_MEMORY, hint=_MEMORY_HINT)
-        case (("ImportError" | "SystemError"), _) if any(sign in words for sign in _OUT_OF_MEMORY):
-            return Failure(_MEMORY, hint=_MEMORY_HINT)
-        case "ImportError", _ if "shared object" in words:
-            return Failure(f"a library can't be loaded: {words}.")
-        case "RuntimeError", _ if "start new thread" in words:
-            return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
-        case "IOException", _ if type(problem).__module__ == "_duckdb":
-            return Failure(f"a file can't be read or written: {system_words(problem)}.")
+    kind = type(problem).__name__
+    no_memory = {
+        "ImportError": ("failed to map", "cannot allocate"),
+        "SystemError": ("without exception set",),  # the interpreter's way to run out of memory
+        "MemoryError": ("",),
+        "OutOfMemoryException": ("",),
+    }
+    if any(part in words for part in no_memory.get(kind, ())):
+        return Failure(_MEMORY, hint=_MEMORY_HINT)
+    if kind == "ImportError" and "shared object" in words:
+        return Failure(f"a library can't be loaded: {words}.")
+    if kind == "RuntimeError" and "start new thread" in words:
+        return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
+    if kind == "IOException" and type(problem).__module__ == "_duckdb":
+        return Failure(f"a file can't be read or written: {system_words(problem)}.")
     return None
 
 

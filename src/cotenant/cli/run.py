@@ -35,6 +35,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Folder in which the run gets a folder of its own.")  # fmt: skip
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
+@click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
@@ -47,6 +48,7 @@ def command(
     dry_run: bool,
     out: Path,
     resume: Path | None,
+    with_report: bool,
     quiet: bool,
     everything: bool,
     as_json: bool,
@@ -87,6 +89,10 @@ def command(
     else:
         show_result(result, everything=everything)
         show_next(result.folder)
+    if with_report:
+        from cotenant.api.report import report
+
+        console(talk=True).print(f"report: {report(result.folder).html}", soft_wrap=True, highlight=False)
     return Exit.OK if result.usable else Exit.NOT_READY
 
 

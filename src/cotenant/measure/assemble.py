@@ -13,7 +13,7 @@ from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, re
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.records import CANARY, Columns, TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"
@@ -107,13 +107,34 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
         ),
         requests=request_table(outcomes, counted),
         stages=stage_table(outcomes),
-        samples=around.samples.columns,
+        samples=_with_canaries(outcomes, around),
     )
 
 
 def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
     name = outcome.tenant.member
     return {} if name is None else {"member": around.identities.get(name, name)}
+
+
+def _with_canaries(outcomes: Sequence[SeatOutcome], around: Circumstances) -> Columns:
+    """What the sensors read, and how long the plain loop took that each tenant timed beside its requests."""
+    read = [
+        (outcome.tenant.name, outcome.result.canary_ns / 1e3)
+        for outcome in outcomes
+        if outcome.result is not None and outcome.result.canary_ns is not None
+    ]
+    if not read:
+        return around.samples.columns
+    mine: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
+        "t_ns": np.full(len(read), around.timing.window_end_ns, np.int64),
+        "device": np.full(len(read), around.device),
+        "sensor": np.full(len(read), CANARY),
+        "value": np.array([value for _, value in read]),
+        "unit": np.full(len(read), "us"),
+        "source": np.array([name for name, _ in read]),
+    }
+    columns = around.samples.columns
+    return mine if not columns else {name: np.concatenate([columns[name], mine[name]]) for name in mine}
 
 
 def _foreign_share(around: Circumstances) -> float | None:

@@ -12,7 +12,7 @@ FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
 REQUESTS_MIN = 10
-SHORT_S = 0.5
+SHORT_S = 1.0
 """Windows below this are judged together, cell by cell: each holds too little to say whether it was steady."""
 
 
