@@ -12,9 +12,7 @@ from cotenant.study.values import Controls
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
-
-OWN = "own"
-"""Label of the load of trials in which every tenant brings its own."""
+from cotenant.tenancy.records import OWN
 
 
 @dataclass(frozen=True, slots=True)

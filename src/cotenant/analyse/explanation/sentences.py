@@ -22,6 +22,8 @@ WORDS = {
 }
 SAME = 0.01
 """A part that moves time by less is not worth words."""
+UNEVEN = 1.05
+"""A pair whose slowdowns differ by less has no aggressor worth naming on one screen."""
 
 
 def explanation_sentences(found: Explanation) -> list[str]:
@@ -52,11 +54,14 @@ def main_sentences(found: Explanation) -> list[str]:
     told = best[:1] + [story for story in best[1:] if _fights(story)]
     causes = [list(_mix(story, by_cell.get(story.cell, []))) for story in told]
     spared = len(best) - len(told)
+    first: dict[tuple[str, str], str] = {}
+    for one in found.circumstances:  # the same about one tenant in every mix is said once
+        first.setdefault((one.kind, one.about), one.sentence)
     return [
-        *(one.sentence for one in found.circumstances),
+        *first.values(),
         *(causes[0] if causes else ()),
         *_worth_in_short(found.mixes),
-        *_roles(best),
+        *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
         *([f"In {spared} other mixes, shared the best way, nobody is shown to be slowed down."] if spared else []),

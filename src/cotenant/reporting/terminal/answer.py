@@ -12,7 +12,7 @@ from cotenant.analyse.decision.wording import headline, mix_name, objectives, sl
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
-ROOM = 13
+ROOM = 12
 """Lines for sentences and mixes together: with headings, notes and the next commands that makes a screen of 25."""
 FEWEST_ROWS = 3
 NARROWEST = 80
@@ -41,7 +41,7 @@ def answer_parts(answer: Answer) -> tuple[RenderableType, ...]:
     if more:
         parts.append(Text(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them", "dim"))
     if undecided:
-        parts.append(Text(literal("\n".join(undecided)), "yellow"))
+        parts.append(Text("\n".join(map(literal, undecided)), "yellow"))
     return tuple(parts)
 
 
@@ -53,7 +53,7 @@ def _table(choices: Sequence[Choice]) -> Table:
     several = _varying(choices)
     for name in [*several, *columns]:
         # A mix has one line: long names are cut here, and whole with --all.
-        least = {"verdict": len("can't tell yet"), "work": 5, "best way": 9}.get(name)
+        least = {"verdict": max(len(WORDS[one.verdict]) for one in choices), "work": 5, "best way": 8}.get(name)
         table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least)
     for choice in choices:
         best = choice.best
@@ -77,7 +77,7 @@ def _short_name(option: Option) -> str:
 
 def _worst(option: Option) -> str:
     known = [(one.slowdown.est, one.tenant) for one in option.standings if one.slowdown.est is not None]
-    return f"up to {ratio(max(known)[0])}x ({max(known)[1]})" if known else NOTHING
+    return f"{max(known)[1]} {ratio(max(known)[0])}x most" if known else NOTHING
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:

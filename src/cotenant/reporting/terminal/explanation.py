@@ -43,12 +43,16 @@ def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, 
     kept = _fitting(sentences, room, width)
     dropped = len(sentences) - len(kept)
     return (
-        Text(literal("\n".join(answer)), "bold"),
+        _said(answer),
         listing(ALONE, shown),
         *([Text(f"and {amount(more, 'more tenant')}", "dim")] if more else ()),
         *([sentence_list(kept)] if kept else ()),
         Text(f"{amount(dropped, 'more sentence')} left out. {ending}" if dropped else ending, "dim"),
     )
+
+
+def _said(sentences: Sequence[str]) -> Text:
+    return Text("\n".join(map(literal, sentences)), "bold")
 
 
 def _fitting(sentences: Sequence[str], room: int, width: int) -> list[str]:
@@ -68,7 +72,7 @@ def _lines(sentences: Sequence[str], width: int) -> int:
 def explanation_parts(found: Explanation) -> tuple[RenderableType, ...]:
     """The answer, tenants alone, the parts of each slowdown, then sentences."""
     parts: list[RenderableType] = [
-        Text(literal("\n".join(headline(found.answer))), "bold"),
+        _said(headline(found.answer)),
         listing(ALONE, _alone(found)),
     ]
     if found.splits:
