@@ -48,6 +48,7 @@ _VERBS = {
     "show_search_results": "show:show_search_results",
     "show_sweeps": "show:show_sweeps",
     "sql": "sql:sql",
+    "verify": "verify:verify",
     "view_runs": "view:view",  # `cotenant.reporting.browser` is the package of that name
     "write_report": "report:report",  # `cotenant.report` is the package of that name
 }

@@ -144,7 +144,7 @@ def test_what_a_tenant_prints_is_nobodys_business(serve, bench):
 
 def test_a_tenant_that_writes_into_everything_it_holds_harms_only_itself(serve):
     records = serve(bad("writes_everywhere"))
-    assert_lost(records, "bad wrote something that is no answer to its control socket")
+    assert_lost(records, "bad sent an invalid control message")
     assert_usable(serve(calm()))
 
 

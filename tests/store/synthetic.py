@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.store import seals
+from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TrialRecords
 
 WINDOW_START_NS = 1_000_000_000
@@ -56,3 +58,11 @@ def trial(
             "ok": np.ones(len(seq), dtype=bool),
         },
     )
+
+
+def unsealed(run: RunFolder) -> RunFolder:
+    """The run as it would have been written before there were seals."""
+    for number in run.committed():
+        (run.trial_path(number) / seals.NAME).unlink()
+    run.update_manifest(sealed=False)
+    return RunFolder.open(run.path)

@@ -154,8 +154,8 @@ def test_overriding_the_number_of_blocks_takes_back_when_to_stop():
         ("device.x=3", "device: expected text, not a mapping"),
         ("sharing.0=threads", 'sharing is "all" here, not a mapping; set it as a whole'),
         ("mixes.7=solo", 'mixes is a list; expected a position from 0 to 2, not "7"'),
-        ("window=!!python/x 3", 'tags such as "!!python/x" are not used in studies'),
-        ("window=*a", "anchors (&) and aliases (*) are not used in studies; write the value out"),
+        ("window=!!python/x 3", 'tags such as "!!python/x" are not used here'),
+        ("window=*a", "anchors (&) and aliases (*) are not used here; write the value out"),
     ],
 )
 def test_an_override_that_is_wrong_is_named(override: str, sentence: str):

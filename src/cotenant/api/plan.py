@@ -74,6 +74,11 @@ def measured_fleet(work: str | None, db: Path | None) -> "Fleet":
     from cotenant.planning.fleet import fleet_of
 
     found = db_gpus(work, db=db)
+    if not found:
+        raise DatabaseError(
+            "the database holds readings of sensors, but no measured work that could describe its GPUs",
+            hint="measure some: cotenant run variability --devices all, then cotenant db add RUN",
+        )
     if len(found) > 1:
         names = ", ".join(one.work for one in found[:MOST_NAMED])
         names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""

@@ -14,6 +14,8 @@ import click
 from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import explain, tell
+from cotenant.cli.notices import spoken
+from cotenant.cli.surroundings import refusal
 
 VERBS = (
     "doctor",
@@ -34,6 +36,7 @@ VERBS = (
     "selftest",
     "sql",
     "export",
+    "verify",
     "schema",
 )
 """In the order in which a newcomer meets them; each is a module here with a command of the same name."""
@@ -83,23 +86,33 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "-V", "--version", message="cotenant %(version)s")
+@click.option("-v", "--verbose", count=True, help="Say on stderr what is done; twice: in detail (or set COTENANT_LOG).")
 @click.option("--debug", is_flag=True, help="Show the traceback of an unexpected error (or set COTENANT_DEBUG=1).")
 @click.pass_context
-def cli(ctx: click.Context, debug: bool) -> None:
+def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
     """Should these workloads share an accelerator, how, and at what cost?"""
     if debug:
         os.environ["COTENANT_DEBUG"] = "1"  # tenant processes inherit it
+    level = ("", "info", "debug")[min(verbose, 2)] or os.environ.get("COTENANT_LOG", "")
+    if level:
+        from cotenant.cli.logs import log_to_stderr
+
+        log_to_stderr(level)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
     """Run one command line and return its exit code."""
+    if refused := refusal():
+        tell(refused)
+        return refused.code
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that can't show a name still gets the rest
-    with interruption.heard():
-        return _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    with interruption.heard(), spoken(debug=bool(os.environ.get("COTENANT_DEBUG"))) as notices:
+        code = _ended(command, name, sys.argv[1:] if arguments is None else arguments)
+    return Exit.NOT_READY if notices.damage and code == Exit.OK else code
 
 
 def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:

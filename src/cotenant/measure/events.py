@@ -79,7 +79,7 @@ class BlockDone:
     """The largest relative half-width of a slowdown; None while there is no interval."""
     elapsed_s: float
     left_s: float | None
-    """Expected time to the end; None if it can't be told yet."""
+    """Expected time to the end; None if it isn't known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +96,4 @@ Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """The listener of a run that nobody watches."""
+    """A listener that ignores everything."""

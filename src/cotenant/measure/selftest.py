@@ -49,7 +49,7 @@ class SelfCheck:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """All of it, for a person or a bug report."""
+    """What a self-test found, for a person or a bug report."""
 
     device: str
     facts: dict[str, Any]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
+from cotenant.opening import system_words
 from cotenant.store import parquet, views
 from cotenant.store.folder import require_no_record
 from cotenant.tenancy.records import TABLES
@@ -61,9 +62,9 @@ def export(
     except BrokenPipeError:
         raise  # the reader has seen enough; who owns the standard output decides what that means
     except (OSError, duckdb.IOException) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error).splitlines()[0]
         raise RunFolderError(
-            f"{destination} can't be written: {reason}.", hint="Choose another place; the runs are untouched."
+            f"{destination} can't be written: {system_words(error)}.",
+            hint="Choose another place; the runs are untouched.",
         ) from None
     finally:
         con.close()

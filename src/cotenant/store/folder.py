@@ -7,13 +7,15 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from cotenant.errors import RunFolderError
 from cotenant.interruption import held
+from cotenant.opening import system_words
 from cotenant.store import manifest as manifests
-from cotenant.store import naming, parquet
+from cotenant.store import naming, parquet, seals
 from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 TRIALS = "trials"
 PARTIAL = "partial"
+DAMAGED = "damaged"
 
 
 class RunFolder:
@@ -41,7 +44,7 @@ class RunFolder:
             # A run that was killed while it wrote its first manifest may start again.
             if {entry.name for entry in path.iterdir()} - {manifests.UNFINISHED}:
                 raise _occupied(path)
-            complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), **manifest}
+            complete = {"schema_version": SCHEMA_VERSION, "run": naming.stamp(), "sealed": True, **manifest}
             manifests.write(path, complete | {"schema_version": SCHEMA_VERSION})
         return cls.open(path)
 
@@ -66,6 +69,17 @@ class RunFolder:
             if (self.path / PARTIAL).exists():
                 shutil.rmtree(self.path / PARTIAL)
             (self.path / manifests.UNFINISHED).unlink(missing_ok=True)
+
+    def set_aside(self, trial: int) -> Path:
+        """Move a damaged trial out of the run, so that it can be measured again; gives where it is now."""
+        with _explained(f"Trial {trial} of {self.path} can't be set aside", lambda _: "Check who owns it."):
+            home = self.path / DAMAGED
+            home.mkdir(exist_ok=True)
+            name = _folder_name(trial)
+            taken = {entry.name for entry in home.iterdir()}
+            target = home / next(free for k in count() if (free := f"{name}.{k}" if k else name) not in taken)
+            self.trial_path(trial).rename(target)
+        return target
 
     def committed(self) -> frozenset[int]:
         """The numbers of the trials that are on disk, each of them whole."""
@@ -135,6 +149,8 @@ class RunFolder:
             files = [folder / f"{table}.parquet" for table in tables]
             for table, file in zip(tables, files, strict=True):
                 parquet.write(self._connection, table, file)
+        rows = {int(records.trial["trial"]): tables}
+        files.append(seals.write(folder, run=self.run, name=folder.name, rows=rows))
         # After all are written: the first wait takes most of the others' data to the disk with it.
         for file in files:
             manifests.sync(file)
@@ -187,17 +203,8 @@ def _explained(what: str, hint: Callable[[bool], str]) -> Iterator[None]:
     try:
         yield
     except (OSError, duckdb.IOException) as error:
-        reason = _reason(error)
+        reason = system_words(error)
         raise RunFolderError(f"{what}: {reason}.", hint=hint(reason in _FULL)) from None
 
 
 _FULL = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
-
-
-def _reason(error: Exception) -> str:
-    """The system's own words; DuckDB wraps them into its message."""
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    message = str(error)
-    known = (os.strerror(code) for code in errno.errorcode)
-    return next((words.lower() for words in known if words in message), message.splitlines()[0])

@@ -53,8 +53,8 @@ def text(value: str) -> str:
 
 
 @contextmanager
-def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) -> Iterator[tuple[str, ...]]:
-    """Show a trial's tables to DuckDB under their names, typed; gives the names of those that have rows.
+def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) -> Iterator[dict[str, int]]:
+    """Show a trial's tables to DuckDB under their names, typed; gives those that have rows, and how many.
 
     Bulk columns are not copied; they are let go of at the end.
     """
@@ -69,7 +69,7 @@ def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) ->
             _load_columns(con, table, arrays, constants, names)
         sizes = {table: len(given) for table, given in rows.items()}
         sizes |= {table: _length(table, arrays) for table, arrays in bulk.items()}
-        yield tuple(table for table in TABLES if sizes[table])
+        yield {table: sizes[table] for table in TABLES if sizes[table]}
     finally:
         for table in BULK:
             con.unregister(_incoming(table))

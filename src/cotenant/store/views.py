@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
-from cotenant.store import damage, parquet
+from cotenant.store import damage, integrity, parquet
 from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TABLES, Column
 
@@ -53,23 +54,29 @@ def find_files(runs: Sequence[Path]) -> Files:
             )
         homes[folder.run] = path
         found[folder.run] = _files_of(folder)
-        damage.check_ends(file for files in found[folder.run].values() for file in files)
     return found
 
 
 def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
+    """The files of all trials that are whole; a warning says what was left out."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number in sorted(folder.committed()):
+    for number, seal in integrity.usable(folder).whole.items():
         trial = folder.trial_path(number)
-        try:
-            present = {entry.name for entry in trial.iterdir()}
-        except OSError as error:
-            raise damage.damaged(trial / "trials.parquet", (error.strerror or str(error)).lower()) from None
+        present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
             # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
+                if seal is None:
+                    damage.check_end(files[-1])
     return found
+
+
+def _unsealed(trial: Path) -> set[str]:
+    try:
+        return {entry.name for entry in trial.iterdir()}
+    except OSError as error:
+        raise damage.damaged(trial / "trials.parquet", opening.why(error)) from None
 
 
 def open_views(files: Files) -> "duckdb.DuckDBPyConnection":

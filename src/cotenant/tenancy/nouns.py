@@ -55,7 +55,7 @@ class Tenant(Frozen):
     priority: int = 0
     share: float | str | None = None
     member: str | None = None
-    """Which member of a group of devices it runs on, by the member's name; None: the device is no group."""
+    """Which member of a group of devices it runs on, by the member's name; None: the device is not a group."""
     threads: int | None = Field(default=None, ge=1)
     """CPU threads per operator; None: what the sharing gives it."""
     synchronised: bool = False

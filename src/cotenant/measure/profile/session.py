@@ -1,6 +1,7 @@
 """A profile pass: every mix of a study once, under a profiler, into a run folder from which no slowdown is taken."""
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -28,6 +29,8 @@ from cotenant.store.observe import observe_trial
 from cotenant.study.expand import needs_capacity
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import Columns, Verdict
+
+log = logging.getLogger(__name__)
 
 WINDOW_S = 2.0
 """A profile shows what runs, not how fast: this is enough for most, and every kernel is a row."""
@@ -130,6 +133,7 @@ class _Pass:
     def _start(self, order: Order, traces: Path) -> None:
         """Carry the trials out in a process of its own, under the profiler. Raises TenantFailed with its last words."""
         file = self.place / "order.json"
+        log.info("profiling %d trials with %s", len(order.trials), self.tool.name)
         file.write_text(order.model_dump_json(), encoding="utf-8")
         begin, last, current = time.monotonic(), "no reason given", order.trials[0]
         by_number = {trial.number: trial for trial in order.trials}

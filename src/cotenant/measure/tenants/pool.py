@@ -5,6 +5,7 @@ longest is ended. A process that hosts several tenants (threads, streams) also s
 """
 
 import json
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from cotenant.measure.tenants.listening import answers
 from cotenant.measure.tenants.messages import SeatReady
 from cotenant.measure.tenants.reaper import Reaper
 from cotenant.tenancy.nouns import Tenant
+
+log = logging.getLogger(__name__)
 
 BUILD_TIMEOUT_S = 900.0
 GIVE_UP_AFTER = 2
@@ -153,6 +156,7 @@ class TenantPool:
         for key, tenant in zip(keys, mine, strict=True):
             if self._failures[key] >= GIVE_UP_AFTER:
                 raise TenantFailed(f"{tenant.name} was given up after {GIVE_UP_AFTER} failures: {self._sentences[key]}")
+        log.info("starting a process for %s", ", ".join(tenant.name for tenant in mine))
         host = HostProcess(
             self._device, plan, mine, board_fd=self._board_fd, warm_s=self._warm_s, mark=self._reaper.mark
         )
@@ -197,7 +201,9 @@ class TenantPool:
     def _make_room(self, needed: int, keep: Sequence[_Pooled]) -> None:
         idle = sorted((r for r in self._pooled if r not in keep), key=lambda r: r.used)
         while idle and self._held_bytes() + needed > self._memory_bytes:
-            self.drop(idle.pop(0).host)
+            entry = idle.pop(0)
+            log.info("ending the idle process %d: %d bytes are needed", entry.host.pid, needed)
+            self.drop(entry.host)
 
 
 def _not_built(tenant: Tenant, seat: SeatReady) -> str:

@@ -1,6 +1,6 @@
 """Everything a report is made of, reduced from the records of any number of runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from cotenant.reporting.figures.peaks import roofline_of
 from cotenant.reporting.figures.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
 from cotenant.reporting.html.variability_material import FleetMaterial, gather_runs
 from cotenant.reporting.terminal.device_use import DeviceUse, device_use
-from cotenant.store import views
+from cotenant.store import integrity, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations
 from cotenant.study.asked import asked_interval
@@ -92,7 +92,7 @@ def gather(paths: Sequence[Path]) -> Material:
         names=Names([mix.cell for mix in summary.mixes], list(folders)),
         summary=summary,
         advice=tuple(advice(summary)),
-        sentences=tuple(closing_sentences(summary, asked)),
+        sentences=(*_damage(folders.values()), *closing_sentences(summary, asked)),
         curves=tuple(collector.curves),
         tenants=tenants,
         trials=records.trials,
@@ -102,3 +102,9 @@ def gather(paths: Sequence[Path]) -> Material:
         device_use=used,
         fleet=gather_runs(paths) if members > 1 else None,
     )
+
+
+def _damage(folders: Iterable[RunFolder]) -> Iterator[str]:
+    """What had to be left out of the page."""
+    for folder in folders:
+        yield from integrity.sentences(folder, integrity.standing(folder))

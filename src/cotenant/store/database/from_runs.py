@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant import plain_yaml
 from cotenant.store import parquet, views
 from cotenant.store.database.rows import LASTING
 from cotenant.store.database.schema import TABLES
@@ -189,12 +190,10 @@ def _model(manifest: Mapping[str, Any]) -> str:
 
 def _details(manifest: Mapping[str, Any]) -> str:
     """SQL of what else makes a tenant's work what it is, over `of`: a product of 8,192 is not one of 16,896."""
-    import yaml
-
     try:
-        study = yaml.safe_load(str(manifest.get("study") or ""))
+        study = plain_yaml.load(str(manifest.get("study") or ""))
         tenants = {str(name): dict(entry) for name, entry in study["tenants"].items()}
-    except (yaml.YAMLError, AttributeError, TypeError, ValueError, KeyError):
+    except (AttributeError, TypeError, ValueError, KeyError):
         return "NULL"
     told = {name: ", ".join(_told(entry)) for name, entry in tenants.items()}
     cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in told.items() if said]
