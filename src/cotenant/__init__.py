@@ -53,11 +53,15 @@ _VERBS = {
     "write_report": "report:report",  # `cotenant.report` is the package of that name
 }
 
-__all__ = ["__version__", *_VERBS]  # noqa: PLE0604 - the names are strings, the checker can't see it
+_CLASSES = {"Scheduler": "cotenant.serving.library"}
+
+__all__ = ["__version__", *_CLASSES, *_VERBS]  # noqa: PLE0604 - the names are strings, the checker can't see it
 
 
 def __getattr__(name: str) -> Any:
     if name in _VERBS:
         module, _, function = _VERBS[name].partition(":")
         return getattr(import_module(f"cotenant.api.{module}"), function)
+    if name in _CLASSES:
+        return getattr(import_module(_CLASSES[name]), name)
     raise AttributeError(f"module 'cotenant' has no attribute {name!r}")
