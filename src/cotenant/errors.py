@@ -13,6 +13,7 @@ CotenantError
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
 ├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
 ├── ServingError        a tenant can't be served as asked
+│   ├── BadInput        a request holds what the model can't take
 │   └── Refused         a request was turned away: why, and when to come back
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 
@@ -82,6 +83,10 @@ class SchedulingError(CotenantError):
 
 class ServingError(CotenantError):
     """A tenant can't be served as asked."""
+
+
+class BadInput(ServingError):
+    """A request holds what its model can't take."""
 
 
 class Refused(ServingError):

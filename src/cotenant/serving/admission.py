@@ -27,6 +27,24 @@ def admit(
     effort: Effort | None = None,
 ) -> Admitted:
     """Cut and measure a model on the thread that will run it. A `Prompt` as the sample makes it a decoder."""
+    engine = build_engine(model, sample, wait=wait, batches=largest > 1, chunk_s=chunk_s)
+    try:
+        costs = measure_costs(engine, sample, largest=largest, wait=wait, effort=effort or Effort())
+    except BaseException:
+        engine.close()
+        raise
+    return Admitted(engine, costs)
+
+
+def build_engine(
+    model: Callable[..., Any],
+    sample: Call | Prompt,
+    *,
+    wait: Callable[[], None],
+    batches: bool,
+    chunk_s: float | None = None,
+) -> Engine:
+    """The engine that suits a model, with its cuts placed by time."""
     from torch import nn
 
     from cotenant.serving.chunking.balance import CHUNK_S, balanced_cuts
@@ -38,18 +56,10 @@ def admit(
     if isinstance(model, nn.Module):
         found = balanced_cuts(model, _typical(model, sample), wait=wait, chunk_s=chunk_s or CHUNK_S)
         cuts = Cuts(found) if found else None
-    engine: Engine
     if isinstance(sample, Prompt):
         assert isinstance(model, nn.Module)
-        engine = DecoderEngine(model, cuts)
-    else:
-        engine = ForwardEngine(model, cuts, batches=largest > 1)
-    try:
-        costs = measure_costs(engine, sample, largest=largest, wait=wait, effort=effort or Effort())
-    except BaseException:
-        engine.close()
-        raise
-    return Admitted(engine, costs)
+        return DecoderEngine(model, cuts)
+    return ForwardEngine(model, cuts, batches=batches)
 
 
 def _typical(model: Callable[..., Any], sample: Call | Prompt) -> Callable[[], Any]:

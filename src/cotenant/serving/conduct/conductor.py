@@ -231,20 +231,8 @@ class Conductor:
             case Dropped():
                 why = "failed" if ticket.failed else "cancelled"
         if self._observe is not None:
-            self._observe(
-                Outcome(
-                    ticket.tenant,
-                    ticket.arrived,
-                    ticket.began,
-                    ticket.first,
-                    self._clock(),
-                    device_s,
-                    ticket.predicted_s,
-                    met,
-                    why,
-                    ticket.tokens,
-                )  # fmt: skip
-            )
+            times = (ticket.arrived, ticket.began, ticket.first, self._clock())
+            self._observe(Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens))
 
     def _account(self, end: Ended) -> None:
         """Note when requests began and what they were expected to cost; chunks that were replaced are forgotten."""
