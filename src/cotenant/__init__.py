@@ -43,6 +43,8 @@ _VERBS = {
     "schema": "schema:schema",
     "search_models": "search:search",  # `cotenant.ranking` is the package of that name
     "selftest": "selftest:selftest",
+    "serve": "serve:serve",
+    "serve_dry_run": "serve:promise",
     "show": "show:show",
     "show_device": "show:show_device",
     "show_search_results": "show:show_search_results",

@@ -28,6 +28,7 @@ VERBS = (
     "view",
     "db",
     "plan",
+    "serve",
     "studies",
     "devices",
     "workloads",

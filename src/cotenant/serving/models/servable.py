@@ -1,6 +1,7 @@
 """A model of the catalogue (or of a directory) that takes clients' tensors: its call, a sample, its signature."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from cotenant.serving.models.tensors import datatype_of
 from cotenant.workloads.models.building import mode_of, stand
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 
 
@@ -28,7 +30,7 @@ class Servable:
 
 
 def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
-    """The model of a spec on its device.
+    """The model of a spec on its device; on `meta` only its signature and the size of its sample mean something.
 
     Raises:
         ServingError: It isn't a model, or what the spec asks of it isn't served.
@@ -40,7 +42,8 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
     model, inputs = stand(entry, one, device=device, dtype=torch_dtype)
     sample = inputs.ring[0]
     if entry.family == "decoder" and mode == "generate":
-        ids = tuple(sample["input_ids"][0].tolist())
+        length = sample["input_ids"].shape[1]
+        ids = (0,) * length if device == "meta" else tuple(sample["input_ids"][0].tolist())
         signature = Signature(
             (TensorSpec("input_ids", "INT64", (1, -1)),),
             (TensorSpec("tokens", "INT64", (1, -1)),),
@@ -52,7 +55,7 @@ def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
         return Servable(model, Prompt(ids, spec.tokens or DEFAULT_TOKENS), signature, batches=True)
     served = _Served(model, entry, mode, device)
     call = Call(kwargs=dict(sample))
-    with torch.inference_mode():
+    with torch.inference_mode(), Watch() if device == "meta" else nullcontext():
         result = served(**sample)
     masked = entry.family == "encoder"
     signature = Signature(
@@ -86,11 +89,13 @@ class _Served(nn.Module):
         self._check(inputs)
         result = self.model(**{name: value.to(self._device) for name, value in inputs.items()})
         if self._family == "encoder" and self._mode == "embed":
-            return {"embedding": _mean(result.last_hidden_state, inputs.get("attention_mask")).cpu()}
+            return {"embedding": _home(_mean(result.last_hidden_state, inputs.get("attention_mask")))}
         logits = result.logits[:, -1] if self._family == "decoder" else result.logits
-        return {"logits": logits.cpu()}
+        return {"logits": _home(logits)}
 
     def _check(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        if self._device == "meta":
+            return
         ids = inputs.get("input_ids")
         if (
             ids is not None
@@ -135,6 +140,10 @@ def _spec(name: str, value: torch.Tensor, entry: ModelEntry) -> TensorSpec:
 def _vocabulary(entry: ModelEntry, model: nn.Module) -> int:
     config: Any = getattr(model, "config", None)
     return int(getattr(config, "vocab_size", None) or entry.config["vocab_size"])
+
+
+def _home(value: torch.Tensor) -> torch.Tensor:
+    return value if value.is_meta else value.cpu()
 
 
 def _mean(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:

@@ -74,9 +74,8 @@ class Signature:
         if not ids:
             raise BadInput("The prompt is empty.")
         if self.longest is not None and len(ids) + tokens > self.longest:
-            raise BadInput(
-                f"The model takes at most {self.longest} tokens, and {len(ids)} of the prompt and {tokens} new are more."
-            )
+            asked = f"{len(ids)} of the prompt and {tokens} new"
+            raise BadInput(f"The model takes at most {self.longest} tokens, and {asked} are more.")
         if self.vocabulary is not None and not all(0 <= one < self.vocabulary for one in ids):
             raise BadInput(f"Token ids have to lie between 0 and {self.vocabulary - 1}.")
 

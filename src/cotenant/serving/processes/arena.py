@@ -1,5 +1,6 @@
 """Shared memory between two processes: one side allocates, writes and says where; the other reads and gives it back."""
 
+import contextlib
 import mmap
 import os
 from collections.abc import Iterable
@@ -61,10 +62,8 @@ class Arena:
 
     def close(self) -> None:
         """Let go of the memory."""
-        try:
+        with contextlib.suppress(BufferError):  # somebody still looks at a part of it; it goes with the last view
             self._memory.close()
-        except BufferError:
-            pass  # somebody still looks at a part of it; it goes with the last view
         os.close(self.fd)
 
     def _allocate(self, size: int) -> int | None:

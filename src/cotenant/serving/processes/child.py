@@ -160,7 +160,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection = socket.socket(fileno=connection_fd)
-    connection.setblocking(True)  # noqa: FBT003
+    connection.setblocking(True)
     Child(connection, Arena(inbox_fd, size), Arena(outbox_fd, size)).live()
     os._exit(0)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cotenant.errors import ServingError
-from cotenant.scheduling import Contract, TenantAdded, TenantResumed
+from cotenant.scheduling import Contract, TenantAdded, TenantCosts, TenantResumed
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.costs import check_floor
 from cotenant.serving.models.signature import Signature
@@ -55,7 +55,7 @@ class Supervisor:
 
     def __init__(self, conductor: Conductor, patience: Patience | None = None) -> None:
         self.posts: list[Post] = []
-        self.signatures: dict[str, Signature] = {}
+        self.known: dict[str, tuple[TenantCosts, Signature]] = {}
         self._conductor = conductor
         self._patience = patience or Patience()
         self._contracts: dict[str, Contract] = {}
@@ -104,7 +104,7 @@ class Supervisor:
         post.worker, post.start_s = worker, time.monotonic() - began
         now = time.monotonic()
         for tenant, (costs, signature) in worker.admitted.items():
-            self.signatures[tenant] = signature
+            self.known[tenant] = costs, signature
             self._conductor.crew.assign(tenant, worker)
             self._conductor.tell(TenantAdded(now, self._contracts[tenant], costs))
             self._conductor.tell(TenantResumed(now, tenant))
