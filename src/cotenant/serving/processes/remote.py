@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from cotenant.errors import BadInput, ServingError
 from cotenant.scheduling import Chunk, RequestId, TenantCosts
@@ -135,8 +135,7 @@ class Remote(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Asyncio's word for it."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended."""
