@@ -76,6 +76,8 @@ if TYPE_CHECKING:
     from cotenant.api.schema import schema as schema
     from cotenant.api.search import search as search
     from cotenant.api.selftest import selftest as selftest
+    from cotenant.api.serve import promise as promise
+    from cotenant.api.serve import serve as serve
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import Trust as Trust
     from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
+    from cotenant.serving.library import Scheduler as Scheduler
     from cotenant.store.database.add import Added as Added
     from cotenant.store.database.database import Sensor as Sensor
     from cotenant.store.database.questions import Anomalies as Anomalies
@@ -146,6 +149,7 @@ _HOMES = {
     "api.schema": "schema",
     "api.search": "search",
     "api.selftest": "selftest",
+    "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
     "api.verify": "verify",
@@ -180,6 +184,7 @@ _HOMES = {
     "planning.comparison": "PolicyComparison",
     "planning.mixes.plan": "ServingPlan",
     "ranking.outcome": "SearchOutcome",
+    "serving.library": "Scheduler",
     "store.database.add": "Added",
     "store.database.database": "Sensor",
     "store.database.questions": "Anomalies Contents GpuStory",
