@@ -183,6 +183,7 @@ def tenant_row(outcome: SeatOutcome, facts: TenantFacts) -> Mapping[str, Any]:
         "batch": tenant.workload.batch,
         "seq": tenant.workload.seq,
         "dtype": tenant.workload.dtype,
+        "software": tenant.workload.software,
         "load": str(tenant.load),
         "rate_rps": outcome.rate_rps,
         "slo_ms": tenant.slo.latency_ms if tenant.slo else None,

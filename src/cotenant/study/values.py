@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from cotenant.study.words import did_you_mean, expected, key_shown, shown
-from cotenant.workloads.protocol import Dtype
+from cotenant.workloads.protocol import SOFTWARE, Dtype, Software
 
 LONGEST_NAME = 80
 RESERVED_IN_NAMES = "/\\+#"
@@ -229,6 +229,11 @@ DtypeName = Annotated[
     Dtype,
     PlainValidator(one_of(*get_args(Dtype))),
     WithJsonSchema({"type": "string", "enum": list(get_args(Dtype))}),
+]
+SoftwareName = Annotated[
+    Software,
+    PlainValidator(one_of(*SOFTWARE)),
+    WithJsonSchema({"type": "string", "enum": list(SOFTWARE)}),
 ]
 Text = Annotated[str, PlainValidator(_text("text")), WithJsonSchema({"type": "string", "minLength": 1})]
 Sentence = Annotated[str, PlainValidator(_text("a sentence", empty=True)), WithJsonSchema({"type": "string"})]

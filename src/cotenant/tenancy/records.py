@@ -62,6 +62,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("batch", "INTEGER", "items per request"),
         Column("seq", "INTEGER", "tokens per item, where there are tokens"),
         Column("dtype", "VARCHAR", "number format of weights and activations"),
+        Column("software", "VARCHAR", "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm"),
         Column("load", "VARCHAR", "when its requests came"),
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
