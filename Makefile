@@ -3,40 +3,62 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+TESTED := $(VENV)/.tested
+DATA   ?= ../shared/data
+PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
+TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
+COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
-.PHONY: demo test check bench validate docs clean
+.PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean
 
 demo: $(READY)            ## measure what happens when three small models share this machine
-	@# 2 means "measured, but this machine was too busy to trust it", which the text says; it is no failure of the demo.
+	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
 	$(BIN)/cotenant run quick || [ $$? -eq 2 ]
 
-test: check               ## the checks, then every test: those that measure real time have the machine to themselves
-	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet"
-	$(BIN)/pytest -m quiet
+test: check               ## the checks, then every test; those that measure real time run last and alone
+	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
+	$(BIN)/pytest -m quiet $(SKIPS) $(if $(CI),$(COVER) --cov-append)
+	$(if $(CI),$(BIN)/coverage report --fail-under=88 --format=total)
 
-check: $(READY)           ## style, types, layers
+check: $(TESTED)          ## style, types, layers
 	$(BIN)/ruff check src tests benchmarks validation docs
 	$(BIN)/ruff format --check src tests benchmarks validation docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)           ## speed and memory, as ratios from one run; writes docs/performance.md
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+bench: $(TESTED)          ## speed and memory, as ratios from one run; writes docs/performance.md
+	$(PIP) --editable ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
-validate: $(READY)        ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
+validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
 	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation.md \
 	  --errors src/cotenant/devices/simulated/validated.json
 
-docs: $(READY)            ## write the reference pages from the code
+reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py
+
+docs: reference           ## build the site, strictly, into site/
+	$(PIP) --editable ".[docs]"
+	$(BIN)/zensical build --strict
+
+docs-serve: reference     ## show the site while you write
+	$(PIP) --editable ".[docs]"
+	$(BIN)/zensical serve
+
+wheel: $(TESTED)          ## build the wheel into dist/
+	$(BIN)/python -m hatchling build -t wheel
 
 # torch goes first and alone: resolved together with what depends on it, pip may pick a CUDA build.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	$(TORCH)
+	$(PIP) --editable .
+	@touch $@
+
+$(TESTED): $(READY)
+	$(PIP) --editable ".[dev]"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -65,8 +65,8 @@ def _compared(ways: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _make(folder: Path) -> None:
     """Siblings of one small ViT; the names tell nothing about their order."""
-    from cotenant.ranking.siblings import write_siblings
     from cotenant.workloads import find
+    from siblings import write_siblings
 
     entry = replace(find("vit-b-16-mini").entry, image=48)
     entry = replace(entry, config={**entry.config, **SMALL_VIT})

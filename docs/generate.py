@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a script, not part of a package
 """Write the reference pages from the code, and results of experiments into the concepts, so that they stay true.
 
-`make docs` writes them; a test fails if what is on disk differs.
+`make reference` writes them; a test fails if what is on disk differs.
 """
 
 import ast
@@ -21,7 +21,7 @@ REFERENCE = Path(__file__).parent / "reference"
 EXPERIMENTS = Path(__file__).parent / "experiments"
 RULES = Path(__file__).parent / "concepts" / "measuring.md"
 SLOT = re.compile(r"(<!-- experiment: (\w+) -->\n).*?(<!-- end of experiment -->)", flags=re.DOTALL)
-NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make docs`. -->\n\n"
+NOTE = "<!-- Written by docs/generate.py from the code. Change the code, then `make reference`. -->\n\n"
 
 
 def cli_page() -> str:
@@ -47,7 +47,7 @@ def _help(command: click.Command, context: click.Context) -> str:
 
 def records_page() -> str:
     """Every table and column."""
-    from cotenant.tenancy.records import SCHEMA_VERSION, TABLES
+    from cotenant.tenancy.records import MANIFEST, SCHEMA_VERSION, TABLES
 
     parts = [
         "# The records of a run\n",
@@ -57,6 +57,8 @@ def records_page() -> str:
     for table, columns in TABLES.items():
         rows = [(f"`{column.name}`", column.type, column.meaning) for column in columns]
         parts += [f"## {table}\n", _table(("column", "type", "meaning"), rows)]
+    entries = [(f"`{name}`", meaning) for name, meaning in MANIFEST.items()]
+    parts += ["## manifest.json\n", "Facts of the run as a whole.\n", _table(("entry", "meaning"), entries)]
     return "\n".join(parts)
 
 

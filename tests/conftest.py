@@ -19,11 +19,24 @@ sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 
 from mock_nvml import mock_nvml, nvml_library  # fixtures of every folder, found by the line before
 
+from tests.support import skips
+
 # A deadline measures the machine and not the code; and a failure has to come back when the test is run again.
 settings.register_profile("cotenant", deadline=None, derandomize=True)
 settings.load_profile("cotenant")
 
 __all__ = ["mock_nvml", "nvml_library"]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--allowed-skips", type=Path, help="fail if a test is skipped for a reason that this file lacks")
+
+
+def pytest_configure(config):
+    allowed = config.getoption("--allowed-skips")
+    if allowed is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(skips.SkipGate(skips.read(allowed)))
+
 
 ATTEMPTS = 3
 FOREIGN_SHARE = 0.05

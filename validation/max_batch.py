@@ -4,7 +4,6 @@ from pathlib import Path
 
 from cotenant.devices import find_device
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.measure.batching.rooms import room_of
 from cotenant.prediction.batch_limit import Prediction, growth_of, predict
 from cotenant.prediction.memory import FRAGMENTATION
 from cotenant.workloads import find
@@ -80,7 +79,7 @@ def validate(data: Path) -> tuple[Result, ...]:
 
 def _largest(model: str) -> Prediction:
     spec = WorkloadSpec(name=model, dtype="float32", params={"image": _IMAGE})
-    return predict(growth_of(spec, find(model).properties), room_of(find_device("sim:rtx-a5000")))
+    return predict(growth_of(spec, find(model).properties), find_device("sim:rtx-a5000").room())
 
 
 def _guess(model: str, memory_bytes: int) -> float:

@@ -11,6 +11,7 @@ CotenantError
 ├── QueryError          a question to the records is wrong
 ├── DataError           measured data to validate against is absent, unknown or damaged
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
+├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 """
 
@@ -66,6 +67,10 @@ class DataError(CotenantError):
 
 class DatabaseError(CotenantError):
     """The database of all machines' runs is foreign, damaged, can't be written, or has no answer."""
+
+
+class SchedulingError(CotenantError):
+    """A contract, a cost or an event that the scheduler was given is wrong."""
 
 
 class TenantFailed(CotenantError):

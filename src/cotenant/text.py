@@ -1,6 +1,7 @@
-"""How numbers look: three significant digits, the interval beside the estimate, time in words."""
+"""How numbers, amounts and near misses read: the one place that puts values into words."""
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 NOTHING = "–"  # noqa: RUF001 - a dash is what tables show where there is no number
@@ -11,7 +12,7 @@ class Interval(Protocol):
     """An estimate with its interval; None where the data allows none."""
 
     @property
-    def est(self) -> float: ...  # noqa: D102
+    def est(self) -> float | None: ...  # noqa: D102
     @property
     def lo(self) -> float | None: ...  # noqa: D102
     @property
@@ -35,11 +36,25 @@ def ratio(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 9.995 else figure(value)
 
 
-def ratio_with_interval(estimate: Interval) -> str:
-    """`1.62 [1.58, 1.67]`, or the estimate alone where the data allows no interval."""
-    if estimate.lo is None or estimate.hi is None:
-        return f"{ratio(estimate.est)} [?]"
-    return f"{ratio(estimate.est)} [{ratio(estimate.lo)}, {ratio(estimate.hi)}]"
+def with_interval(number: Interval, form: Callable[[float], str] = figure) -> str:
+    """`1.62 [1.58, 1.67]`; a missing end is a question mark, a missing number a dash."""
+    if number.est is None:
+        return NOTHING
+    if number.lo is None and number.hi is None:
+        return f"{form(number.est)} [?]"
+    ends = ", ".join("?" if end is None else form(end) for end in (number.lo, number.hi))
+    return f"{form(number.est)} [{ends}]"
+
+
+def times(number: Interval) -> str:
+    """`1.62x [1.58, 1.67]`: an estimate in front of what it multiplies."""
+    est, _, ends = with_interval(number, ratio).partition(" ")
+    return f"{est}x {ends}" if ends else est
+
+
+def without_interval(number: Interval, form: Callable[[float], str] = figure) -> str:
+    """The estimate alone, or a dash."""
+    return NOTHING if number.est is None else form(number.est)
 
 
 def percent(share: float) -> str:
@@ -49,7 +64,9 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`8 s`, `1 min 35 s`, `2 h 10 min`."""
+    """`20 ms`, `8 s`, `1 min 35 s`, `2 h 10 min`."""
+    if 0 < seconds < 0.9995:
+        return f"{figure(seconds * 1e3)} ms"
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -75,3 +92,22 @@ def count(value: float) -> str:
         if abs(value) >= scale:
             return f"{figure(value / scale)} {unit}"
     return f"{value:.3g}"
+
+
+def amount(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 trial`, `3 trials`, `2 copies`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def nearest(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The options that resemble a word, best first, whatever their case."""
+    from difflib import get_close_matches
+
+    by_lower = {option.lower(): option for option in options}
+    return [by_lower[one] for one in get_close_matches(word.lower(), by_lower, n=most, cutoff=cutoff)]
+
+
+def did_you_mean(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> str | None:
+    """`did you mean bert-base?`, or None if nothing resembles it."""
+    near = nearest(word, options, most=most, cutoff=cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else None

@@ -10,7 +10,6 @@ from cotenant.analyse.estimates.intervals import (
     BOOTSTRAP_FROM,
     averaged,
     correlated_mean_interval,
-    hierarchical_interval,
     mean_interval,
     ratio_interval,
 )
@@ -121,22 +120,6 @@ def test_a_percentile_bootstrap_of_few_blocks_would_not_cover():
     draws = rng.integers(4, size=(400, 4))
     lo, hi = np.quantile(data[:, draws].mean(axis=2), (0.025, 0.975), axis=1)
     assert np.mean((lo <= 0) & (hi >= 0)) < 0.88
-
-
-def test_nested_replicates_cover_where_pooling_them_would_not():
-    rng = np.random.default_rng(5)
-    hierarchical, pooled = [], []
-    for _ in range(600):
-        processes = rng.normal(0, 1, (6, 1)) + rng.normal(0, 1, (6, 5))
-        nested, flat = hierarchical_interval(list(processes)), mean_interval(processes.ravel())
-        hierarchical.append(nested.lo <= 0 <= nested.hi)
-        pooled.append(flat.lo <= 0 <= flat.hi)
-    assert 0.93 <= np.mean(hierarchical) <= 0.97
-    assert np.mean(pooled) < 0.80
-
-
-def test_nested_replicates_count_groups_not_trials():
-    assert hierarchical_interval([[1.0, 2.0], [3.0, 4.0], [5.0]]).n == 3
 
 
 def autocorrelated(rng, n, correlation):

@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cotenant.analyse.estimates.quantiles import interval_ranks, latency_quantile, latency_quantiles, needed_for
+from cotenant.analyse.estimates.quantiles import interval_ranks, latency_quantiles, needed_for
+
+
+def latency_quantile(per_trial, q, unfinished=()):
+    return latency_quantiles(per_trial, (q,), unfinished)[q]
 
 
 @pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.9, 29), (0.95, 59), (0.99, 299), (0.999, 2995)])

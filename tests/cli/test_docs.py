@@ -27,7 +27,7 @@ def test_the_reference_is_what_the_code_gives(name, monkeypatch):
     for variable in ("COLUMNS", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     on_disk = (ROOT / "docs/reference" / name).read_text(encoding="utf-8")
-    assert on_disk == GENERATOR.NOTE + GENERATOR.PAGES[name](), "run `make docs`"
+    assert on_disk == GENERATOR.NOTE + GENERATOR.PAGES[name](), "run `make reference`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -16,7 +16,7 @@ from cotenant.errors import DeviceBusy, StudyError
 
 
 def failing(monkeypatch, problem: BaseException):
-    def command(_):
+    def command(*_):
         raise problem
 
     monkeypatch.setattr(entry, "_invoke", command)
@@ -91,7 +91,7 @@ def test_debug_shows_the_traceback(monkeypatch, capsys, tmp_path):
 
 def test_a_mistyped_verb_gets_a_suggestion(capsys):
     assert main(["shwo"]) == 1
-    assert "error: There is no verb 'shwo'. Did you mean 'show'?" in capsys.readouterr().err
+    assert "error: There is no verb 'shwo'; did you mean show?" in capsys.readouterr().err
 
 
 def test_an_unknown_verb_gets_the_list(capsys):

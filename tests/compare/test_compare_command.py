@@ -75,7 +75,7 @@ def test_names_that_could_be_paths_are_refused(two, name):
 def test_a_mistyped_baseline_gets_a_suggestion(two, capsys):
     baselines.save(two / "runs/a", "main")
     assert main(["compare", "mian", "runs/b"]) == 1
-    assert "Did you mean main?" in capsys.readouterr().err
+    assert "did you mean main?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{", '{"run": 1}', "null"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotenant.devices import find_device
-from cotenant.devices.cpu.checkup import limits, load, rates, software
+from cotenant.devices.cpu.checkup import limits, load, software
 from cotenant.devices.cpu.device import CpuDevice
 from cotenant.devices.cpu.machine import cache_bytes
 from cotenant.devices.protocol import Roofline
@@ -27,7 +27,7 @@ PEAK = Roofline({"float32": 2e11, "bfloat16": 1e9}, 4e10, 2, "2026-01-01T00:00:0
 
 
 def test_on_this_machine_every_finding_is_a_line(monkeypatch):
-    monkeypatch.setattr(rates, "roofline", lambda *_: PEAK)
+    monkeypatch.setattr(limits, "roofline", lambda *_: PEAK)
     findings = find_device("cpu").checkup()
     subjects = [finding.subject for finding in findings]
     assert {"cores", "memory", "other processes", "timer", "torch", "disk", "hardware counters"} <= set(subjects)
@@ -149,23 +149,23 @@ def test_without_torch_there_is_a_problem(monkeypatch):
 
 
 def test_peak_rates_come_in_units_that_people_read(machine, monkeypatch):
-    monkeypatch.setattr(rates, "roofline", lambda *_: PEAK)
-    finding = rates.peak_rates(machine.tree, (0,))
+    monkeypatch.setattr(limits, "roofline", lambda *_: PEAK)
+    finding = limits.peak_rates(machine.tree, (0,))
     assert finding.state == "ok"
     assert finding.text == "GFLOP/s: float32 200, bfloat16 1; memory 40 GB/s"
 
 
 def test_peak_rates_of_a_busy_machine_are_marked(machine, monkeypatch):
-    monkeypatch.setattr(rates, "roofline", lambda *_: replace(PEAK, undisturbed=False))
-    assert rates.peak_rates(machine.tree, (0,)).state == "warning"
+    monkeypatch.setattr(limits, "roofline", lambda *_: replace(PEAK, undisturbed=False))
+    assert limits.peak_rates(machine.tree, (0,)).state == "warning"
 
 
 def test_peak_rates_that_cannot_be_measured_are_no_crash(machine, monkeypatch):
     def fail(*_):
         raise DeviceError("no", hint="why")
 
-    monkeypatch.setattr(rates, "roofline", fail)
-    assert rates.peak_rates(machine.tree, (0,)).text == "no"
+    monkeypatch.setattr(limits, "roofline", fail)
+    assert limits.peak_rates(machine.tree, (0,)).text == "no"
 
 
 def test_threads_that_spin_are_mentioned(monkeypatch):

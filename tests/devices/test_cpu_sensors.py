@@ -11,13 +11,8 @@ import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.cpu.sensors import open_probes, perf
-from cotenant.devices.cpu.sensors.cpu_time import open_time
-from cotenant.devices.cpu.sensors.energy import find_packages, open_energy
-from cotenant.devices.cpu.sensors.frequency import open_frequency
-from cotenant.devices.cpu.sensors.memory import open_memory
-from cotenant.devices.cpu.sensors.pressure import open_pressure
-from cotenant.devices.cpu.sensors.quota import open_quota
-from cotenant.devices.cpu.sensors.temperature import open_temperature
+from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, open_quota, open_time
+from cotenant.devices.cpu.sensors.hardware import find_packages, open_energy, open_frequency, open_temperature
 from cotenant.devices.tree import HeldOpen
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

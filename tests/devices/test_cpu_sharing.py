@@ -121,7 +121,7 @@ def test_pinned_is_listed_as_missing_on_one_core():
 @pytest.mark.parametrize("mode", ["processes", "threads", "pinned"])
 def test_an_arrangement_that_came_out_as_planned_verifies(tenants, mode):
     arrangement = arrange(TWO, Sharing(mode=mode), tenants("a", "b"))
-    assert arrangement.ground is None
+    assert arrangement.fixture is None
     assert arrangement.verify(reports(arrangement)) == ()
 
 

@@ -11,7 +11,7 @@ from scenes import alive_in, bad, calm, of, recorded
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
 from cotenant.measure.checks import TenantFacts, TrialFacts, failures
-from cotenant.measure.tenants import common_start, hosts, residents
+from cotenant.measure.tenants import common_start, host_process, pool
 from cotenant.tenancy.nouns import ALONE, Sharing, Trial
 
 
@@ -95,7 +95,7 @@ def test_a_tenant_that_runs_out_of_memory(serve, tenant, sentence):
 
 def test_a_tenant_that_the_kernel_ends_for_want_of_memory(serve, monkeypatch):
     ended = iter([0])
-    monkeypatch.setattr(hosts, "_kernel_oom_kills", lambda: next(ended, 1))
+    monkeypatch.setattr(host_process, "_kernel_oom_kills", lambda: next(ended, 1))
     assert_lost(serve(bad("leaves", by="signal")), "bad ran out of memory: the kernel ended it")
 
 
@@ -130,16 +130,16 @@ def test_a_tenant_that_can_not_be_built_is_not_tried_for_ever(serve, bench, monk
     with pytest.raises(TenantFailed, match=r"^bad could not be built: `misbehaviour:raises_when_built` raised while"):
         bench.prepare([first])
     assert_lost(serve(bad("raises_when_built")), "KeyError: 'width' (misbehaviour.py:")
-    monkeypatch.setattr(residents, "HostProcess", None)  # another process could not be started
-    assert_lost(serve(bad("raises_when_built")), f"bad was given up after {residents.GIVE_UP_AFTER} failures")
+    monkeypatch.setattr(pool, "HostProcess", None)  # another process could not be started
+    assert_lost(serve(bad("raises_when_built")), f"bad was given up after {pool.GIVE_UP_AFTER} failures")
 
 
 def test_what_a_tenant_prints_is_nobodys_business(serve, bench):
     records = serve(bad("prints"))
     assert not {"tenants_alive", "requests_succeed"} & set(records.trial["failed_checks"])
     assert recorded(records, "bad") > 5, "each printed two megabytes, of which few are characters"
-    [resident] = bench._residents._residents
-    assert os.fstat(resident.host._log.fileno()).st_size <= hosts.LOG_KEPT_BYTES, "nor does it fill the disk"
+    [one] = bench._pool._pooled
+    assert os.fstat(one.host._log.fileno()).st_size <= host_process.LOG_KEPT_BYTES, "nor does it fill the disk"
 
 
 def test_a_tenant_that_writes_into_everything_it_holds_harms_only_itself(serve):

@@ -7,7 +7,7 @@ import pytest
 from cotenant.api.run import dry_run
 from cotenant.devices import find_device
 from cotenant.devices.cpu.cores import allowed_cores
-from cotenant.devices.group import DeviceGroup, GroupGround, members_of
+from cotenant.devices.group import DeviceGroup, GroupFixture
 from cotenant.devices.group_names import require_group
 from cotenant.errors import DeviceError, StudyError
 from cotenant.study.files import study_from_text
@@ -88,10 +88,10 @@ def test_probes_say_whose_sensors_they_read():
 
 def test_a_trial_sees_only_the_members_that_it_uses():
     names = group(FLEET).names
-    assert members_of(group(FLEET), [tenant("a@3", names[3])]).names == (names[3],)
+    assert group(FLEET).only([names[3]]).names == (names[3],)
 
 
-class Ground:
+class Fixture:
     def __init__(self, name: str) -> None:
         self.name, self.alone, self.standing, self.log = name, False, False, []
 
@@ -112,8 +112,8 @@ def test_a_members_ground_stands_until_the_last_set_of_members_leaves_it():
     from collections import Counter
 
     users: Counter[int] = Counter()
-    first, second = Ground("mps of 0"), Ground("mps of 1")
-    one, both = GroupGround([first], users), GroupGround([first, second], users)
+    first, second = Fixture("mps of 0"), Fixture("mps of 1")
+    one, both = GroupFixture([first], users), GroupFixture([first, second], users)
     one.__enter__()
     both.__enter__()
     one.__exit__(None, None, None)

@@ -9,7 +9,6 @@ from cotenant.api.run import run
 from cotenant.api.sql import sql
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
-from cotenant.devices.occupants import others_on
 from cotenant.measure.events import TrialDone
 
 SMALL = (
@@ -105,7 +104,7 @@ def test_somebody_else_on_a_gpu_is_named(four_gpus):
 
     four_gpus.change(1, processes=[(os.getpid(), 1 << 30)])
     group = find_device("cuda:all")
-    [sentence] = others_on(group, own=set())
+    [sentence] = group.foreign_processes(set())
     assert sentence.startswith(f"process {os.getpid()} (")
     assert sentence.endswith(") is on cuda:1[torch on cpu] too")
-    assert others_on(group, own={os.getpid()}) == ()
+    assert group.foreign_processes({os.getpid()}) == ()

@@ -73,7 +73,7 @@ def test_a_handler_of_the_program_around_stays():
 
 
 def test_an_error_that_a_library_made_of_ctrl_c_is_told_as_an_interruption(monkeypatch, capsys):
-    def interrupted_query(arguments):
+    def interrupted_query(*_):
         try:
             ctrl_c()
         except KeyboardInterrupt:

@@ -5,7 +5,6 @@ import pytest
 from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.errors import DoesNotFit
-from cotenant.measure.batching.rooms import room_of
 from cotenant.prediction.batch_limit import INDEX_LIMIT, Growth, Room, growth_of, predict
 from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
 
@@ -83,7 +82,7 @@ def a_search_that_removes_while_it_iterates(fits):
 
 
 def test_twelve_vision_models_on_a_card_of_24_gb_come_out_as_physics_has_them():
-    room = room_of(find_device("sim:rtx-a5000"))
+    room = find_device("sim:rtx-a5000").room()
     predicted = {
         name: predict(
             growth_of(WorkloadSpec(name=name, dtype="float32", params={"image": 224}), workloads.find(name).properties),

@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cotenant.ranking.siblings import write_siblings
+from benchmarks.siblings import write_siblings
 from cotenant.workloads import find
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(60))]

@@ -13,7 +13,7 @@ from cotenant.ranking.candidate import find_candidate, input_shape
 from cotenant.ranking.data import open_data
 from cotenant.ranking.pipeline.extractor import assemble, cut_of, survey
 from cotenant.ranking.pipeline.loading import Ahead, LoaderTimes
-from cotenant.ranking.pipeline.scene import _with_weights
+from cotenant.ranking.pipeline.stages import _with_weights
 from cotenant.ranking.pipeline.workload import STAGES
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec

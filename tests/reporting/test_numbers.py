@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.text import duration, figure, percent, ratio_with_interval, size
+from cotenant.text import duration, figure, percent, ratio, size, with_interval
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ def test_rounding_up_keeps_the_digits():
 
 
 def test_the_interval_stands_beside_the_estimate():
-    assert ratio_with_interval(Estimate(1.62, 1.58, 1.671, 8, "bootstrap")) == "1.62 [1.58, 1.67]"
-    assert ratio_with_interval(Estimate(1.62, None, None, 1, "one block")) == "1.62 [?]"
+    assert with_interval(Estimate(1.62, 1.58, 1.671, 8, "bootstrap"), ratio) == "1.62 [1.58, 1.67]"
+    assert with_interval(Estimate(1.62, None, None, 1, "one block"), ratio) == "1.62 [?]"
 
 
 def test_time_and_size_in_words():
-    assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["0 s", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
+    assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["400 ms", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
     assert size(1536 * 1024**2) == "1.50 GiB"
     assert percent(0.0312) == "3.1 %"

@@ -1,7 +1,5 @@
 """Figures: rows in, a specification out; no more points than an eye can use; a reason where nothing can be drawn."""
 
-import csv
-import io
 import json
 from dataclasses import replace
 
@@ -12,7 +10,7 @@ from report_runs import SHARED, write_run
 from cotenant.devices.protocol import Roofline
 from cotenant.reporting.figures.curves import curve_points
 from cotenant.reporting.figures.every import figures
-from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, as_csv
+from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
 from cotenant.reporting.figures.load_curves import Level, knee
 from cotenant.reporting.figures.material import gather
 from cotenant.reporting.figures.names import Condition, letters
@@ -203,12 +201,3 @@ def test_several_runs_are_told_apart(tmp_path):
 
 def test_runs_are_lettered_like_columns_of_a_spreadsheet():
     assert [letters(n) for n in (0, 1, 25, 26, 27, 51, 52)] == ["A", "B", "Z", "AA", "AB", "AZ", "BA"]
-
-
-def test_csv_holds_every_row_and_defuses_formulas():
-    text = as_csv([{"tenant": "=cmd()", "ms": -1.5}, {"tenant": 'a "b", c', "more": None}])
-    assert list(csv.reader(io.StringIO(text))) == [
-        ["tenant", "ms", "more"],
-        ["'=cmd()", "-1.5", ""],
-        ['a "b", c', "", ""],
-    ]

@@ -80,8 +80,8 @@ def test_an_export_replaces_the_file_of_the_last_one(run, tmp_path):
 @pytest.mark.parametrize(
     ("table", "name", "message", "hint"),
     [
-        ("request", "a.csv", "There is no table 'request'.", "Did you mean requests? Tables: "),
-        ("trials; DROP", "a.csv", "There is no table 'trials; DROP'.", "Did you mean trials? Tables: "),
+        ("request", "a.csv", "There is no table 'request'.", "did you mean requests?"),
+        ("trials; DROP", "a.csv", "There is no table 'trials; DROP'.", "did you mean trials?"),
         ("trials", "a.xlsx", "'xlsx' is not a format to export to.", "Use one of csv, json, parquet."),
         ("trials", "a", "'' is not a format to export to.", "Use one of csv, json, parquet."),
     ],

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from cotenant.analyse.estimates.multiple import benjamini_hochberg
 from cotenant.analyse.variability.correlation import rank_correlations
 from cotenant.analyse.variability.distributions import (
     alikeness,
@@ -132,11 +131,6 @@ def test_robust_effect_is_cohens_d_for_normal_values_and_shrugs_at_outliers():
 
 def test_constant_times_are_no_crash():
     assert anderson_darling([np.ones(5), np.ones(5)]) == (None, None)
-
-
-def test_false_discovery_control_by_hand():
-    adjusted = benjamini_hochberg([0.01, 0.04, 0.03, 0.5])
-    assert adjusted.tolist() == pytest.approx([0.04, 0.04 * 4 / 3, 0.04 * 4 / 3, 0.5])
 
 
 def test_profiles_say_what_placement_needs(fleet):

@@ -1,5 +1,6 @@
 """The side of a vision model's images can be chosen, and is part of what a description is found by."""
 
+import numpy as np
 import pytest
 
 from cotenant.errors import WorkloadError
@@ -27,7 +28,8 @@ def test_a_model_with_positions_is_built_for_the_size():
     value = None
     for stage in built.stages:
         value = stage.run(value)
-    assert value is not None
+    assert value.shape[0] == spec("vit-b-16-mini").batch
+    assert np.isfinite(np.asarray(value, dtype=float)).all()
 
 
 @pytest.mark.parametrize("side", [0, 16, 4096, True, "big"])

@@ -91,20 +91,19 @@ def _largest(
 ) -> "BatchAnswer":
     from cotenant import workloads
     from cotenant.measure.batching.answer import BatchAnswer
-    from cotenant.measure.batching.rooms import on_device, room_of, seat_options
     from cotenant.measure.batching.verification import attempt_on
     from cotenant.measure.batching.verification import verify as search
     from cotenant.prediction.batch_limit import growth_of, predict
 
     workload = workloads.find(spec.name)
     workload.check(spec)
-    spec = on_device(spec, device)
+    spec = device.spec(spec)
     said(f"{spec.name}: a dry run at two sizes")
-    predicted = predict(growth_of(spec, workload.properties), room_of(device, memory_bytes))
+    predicted = predict(growth_of(spec, workload.properties), device.room(memory_bytes))
     answer = BatchAnswer(spec.name, spec.dtype or "", device.name, device.simulated, predicted)
     if not verify or device.simulated:
         return answer
-    attempt = attempt_on(device, spec, seat_options(spec, device), memory_bytes or device.free_memory_bytes())
+    attempt = attempt_on(device, spec, memory_bytes or device.free_memory_bytes())
 
     def told(size: int) -> Any:
         said(f"{spec.name}: trying a batch of {size:,} in a fresh process (predicted: {predicted.batch:,})")

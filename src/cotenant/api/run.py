@@ -1,6 +1,6 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from cotenant.measure.plan import Plan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
-    from cotenant.workloads.protocol import WorkloadSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +141,17 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
 
 def _forecast(plan: "Plan", device: "Device") -> "Forecast":
     from cotenant import workloads
-    from cotenant.devices.group import DeviceGroup
     from cotenant.study.forecast import forecast
 
-    spec_on, base_bytes = _on(device)
     return forecast(
         plan.study,
         modes=plan.modes,
-        memory_bytes=device.least_free_bytes() if isinstance(device, DeviceGroup) else device.free_memory_bytes(),
-        properties=lambda spec: workloads.find(spec.name).properties(spec_on(spec)),
-        base_bytes_per_tenant=base_bytes,
+        memory_bytes=device.least_free_bytes(),
+        properties=lambda spec: workloads.find(spec.name).properties(device.spec(spec)),
+        base_bytes_per_tenant=device.tenant_bytes,
         device=device.name,
         members=plan.members,
         in_a_block=plan.trials_per_block,
         left_out=plan.left_out,
         simulated=device.simulated,
     )
-
-
-def _on(device: "Device") -> "tuple[Callable[[WorkloadSpec], WorkloadSpec], int]":
-    """How a device changes what a workload is (its number format), and what each tenant costs it in memory."""
-    from cotenant.measure.session import PROCESS_BYTES
-
-    if not device.simulated:
-        return getattr(device, "spec", lambda spec: spec), PROCESS_BYTES
-    from cotenant.devices.group import DeviceGroup
-    from cotenant.devices.simulated.device import SimulatedGpu
-
-    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
-    assert isinstance(gpu, SimulatedGpu)
-    return gpu.spec, gpu.context_bytes

@@ -13,7 +13,6 @@ def selftest(device: str = "cpu") -> "SelfTest":
         DeviceError: There is no such device, it is being measured, or there is nothing on it to try.
     """
     from cotenant.devices import find_device
-    from cotenant.devices.group import DeviceGroup
     from cotenant.errors import DeviceError
     from cotenant.measure.selftest import try_out
 
@@ -23,7 +22,7 @@ def selftest(device: str = "cpu") -> "SelfTest":
             f"{place.name} is simulated: there is nothing on it to try out",
             hint="how far its numbers are from measured ones: cotenant doctor --device " + device,
         )
-    if isinstance(place, DeviceGroup):
+    if place.names:
         raise DeviceError(
             f"{place.name} is a group of devices",
             hint=f"try one after the other, e.g. cotenant selftest {place.names[0]}",

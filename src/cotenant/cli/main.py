@@ -67,13 +67,12 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with a suggestion for a mistyped verb."""
-        from difflib import get_close_matches
+        from cotenant.text import did_you_mean
 
         verb = args[0]
         if verb not in VERBS and not verb.startswith("-"):
-            near = get_close_matches(verb, VERBS, n=1)
-            guess = f" Did you mean {near[0]!r}?" if near else f" The verbs are {', '.join(VERBS)}."
-            raise click.UsageError(f"There is no verb {verb!r}.{guess}", ctx=ctx)
+            guess = did_you_mean(verb, VERBS) or f"the verbs are {', '.join(VERBS)}"
+            raise click.UsageError(f"There is no verb {verb!r}; {guess}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -1,11 +1,11 @@
 """Which devices there are, by name."""
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cotenant.devices.protocol import Device, SharingMode
 from cotenant.errors import DeviceError
+from cotenant.text import nearest
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.accelerator import TorchAccelerator
@@ -60,7 +60,7 @@ def find_device(name: str) -> Device:
         from cotenant.devices.nvidia.accelerator import open_accelerator
 
         return open_accelerator(family, part or "0")
-    near = difflib.get_close_matches(family.lower(), FAMILIES, n=1, cutoff=0.5)
+    near = nearest(family, FAMILIES, cutoff=0.5)
     meant = _MEANT.get(family.lower()) or (near[0] if near else None)
     guess = f"did you mean {meant!r}? " if meant else ""
     raise DeviceError(f"there is no device {name!r}", hint=f"{guess}devices are named {FORMS}")

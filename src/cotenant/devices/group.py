@@ -5,16 +5,17 @@ sharing, controls, sensors) is the members' own, so that a group adds no second 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cotenant.devices.protocol import (
     Arrangement,
     Device,
+    DeviceKind,
     Finding,
-    Ground,
+    Fixture,
     HostPlan,
     Probe,
     Roofline,
@@ -24,7 +25,12 @@ from cotenant.devices.protocol import (
     SharingMode,
 )
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import ALONE, APART, Sharing, Tenant
+from cotenant.workloads.protocol import Dtype, WorkloadSpec
+
+if TYPE_CHECKING:
+    from cotenant.devices.simulated.device import SimulatedGpu
 
 _MEMBER = "member"
 """The option by which a seat knows whose it is."""
@@ -40,21 +46,21 @@ class MemberProbe:
         self.read = probe.read
 
 
-class GroupGround:
+class GroupFixture:
     """What the members' sharings need beside their tenants, as one: all of it stands, or none."""
 
-    def __init__(self, grounds: Sequence[Ground], users: Counter[int]) -> None:
-        self.name = ", ".join(dict.fromkeys(ground.name for ground in grounds))
-        self.alone = any(ground.alone for ground in grounds)
-        self._grounds = tuple(grounds)
+    def __init__(self, fixtures: Sequence[Fixture], users: Counter[int]) -> None:
+        self.name = ", ".join(dict.fromkeys(fixture.name for fixture in fixtures))
+        self.alone = any(fixture.alone for fixture in fixtures)
+        self._fixtures = tuple(fixtures)
         self._users = users
         self._standing = ExitStack()
 
     def __enter__(self) -> Self:
         """Set all of them up."""
         with ExitStack() as entering:
-            for ground in self._grounds:
-                entering.enter_context(self._held(ground))
+            for fixture in self._fixtures:
+                entering.enter_context(self._held(fixture))
             self._standing = entering.pop_all()
         return self
 
@@ -63,21 +69,21 @@ class GroupGround:
         self._standing.close()
 
     @contextmanager
-    def _held(self, ground: Ground) -> Iterator[None]:
-        """A member's ground serves every set of members that it is part of: the last one puts it back."""
-        if not self._users[id(ground)]:
-            ground.__enter__()
-        self._users[id(ground)] += 1
+    def _held(self, fixture: Fixture) -> Iterator[None]:
+        """A member's fixture serves every set of members that it is part of: the last one puts it back."""
+        if not self._users[id(fixture)]:
+            fixture.__enter__()
+        self._users[id(fixture)] += 1
         try:
             yield
         finally:
-            self._users[id(ground)] -= 1
-            if not self._users[id(ground)]:
-                ground.__exit__(None, None, None)
+            self._users[id(fixture)] -= 1
+            if not self._users[id(fixture)]:
+                fixture.__exit__(None, None, None)
 
     def stands(self) -> bool:
         """Whether all of them are still there."""
-        return all(ground.stands() for ground in self._grounds)
+        return all(fixture.stands() for fixture in self._fixtures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class GroupArrangement:
     """A mix laid out over members."""
 
     parts: tuple[_Part, ...]
-    ground: Ground | None = None
+    fixture: Fixture | None = None
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
@@ -115,14 +121,16 @@ class GroupArrangement:
 class DeviceGroup:
     """Devices that are measured together; each is opened when it is first needed."""
 
-    def __init__(self, name: str, names: Sequence[str], open_member: Callable[[str], Device]) -> None:
+    def __init__(
+        self, name: str, names: Sequence[str], open_member: Callable[[str], Device], *, simulated: bool = False
+    ) -> None:
         self.name = name
         self.names = tuple(names)
-        self.simulated = name.startswith("sim:")
+        self.simulated = simulated
         self._open = open_member
         self._opened: dict[str, Device] = {}
         self._identities: dict[str, str] = {}
-        self._grounds: dict[tuple[int, ...], GroupGround] = {}
+        self._fixtures: dict[tuple[int, ...], GroupFixture] = {}
         self._users: Counter[int] = Counter()
 
     @property
@@ -145,32 +153,70 @@ class DeviceGroup:
             self._opened[name] = self._open(name)
         return self._opened[name]
 
+    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+        """The simulated GPU that a member is."""
+        return self.member(member).simulation()
+
     def identity(self, name: str) -> str:
-        """What a member is called on every day and from every machine: its UUID, or else its name."""
+        """A member's UUID, or else its name."""
         if name not in self._identities:
             device = self.member(name)
             known = None if device.simulated else device.describe().get("uuid")
             self._identities[name] = str(known or device.name)
         return self._identities[name]
 
-    def only(self, names: Sequence[str]) -> "DeviceGroup":
+    def identities(self) -> Mapping[str, str]:
+        """Lasting identities of the members by name."""
+        return {name: self.identity(name) for name in self.names}
+
+    def only(self, names: Sequence[str | None]) -> "DeviceGroup":
         """The group as a trial sees it that uses some of its members."""
-        part = DeviceGroup(self.name, [name for name in self.names if name in names] or self.names[:1], self._open)
-        for shared in ("_opened", "_identities", "_grounds", "_users"):
+        wanted = {name or self.names[0] for name in names}
+        kept = [name for name in self.names if name in wanted] or self.names[:1]
+        part = DeviceGroup(self.name, kept, self._open, simulated=self.simulated)
+        for shared in ("_opened", "_identities", "_fixtures", "_users"):
             setattr(part, shared, getattr(self, shared))
         return part
 
     @property
     def meaning(self) -> str:
         """What it is, in one clause."""
-        first = self.member(None)
-        return f"{len(self.names)} members, each {getattr(first, 'meaning', first.name)}"
+        return f"{len(self.names)} members, each {self.member(None).meaning}"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """That of its members."""
+        return self.member(None).kind
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """That of its members."""
+        return self.member(None).default_dtype
+
+    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """As its first member's tenants run it: members are compared at the same work."""
+        return self.member(None).spec(spec)
+
+    @property
+    def stand_in(self) -> bool:
+        """Whether the members' tenants compute on the CPU instead."""
+        return self.member(None).stand_in
+
+    @property
+    def nsys_index(self) -> int | None:
+        """None: several GPUs have several."""
+        return None
+
+    @property
+    def reports_priorities(self) -> bool:
+        """Whether its members do."""
+        return self.member(None).reports_priorities
 
     @property
     def host_cores(self) -> int:
         """Cores of their own add up; GPUs use the machine's, all of them the same ones."""
         counts = [member.host_cores for member in self.members]
-        return sum(counts) if self.names[0].startswith("cpu") else max(counts)
+        return sum(counts) if self.kind == "cpu" else max(counts)
 
     def lock_keys(self) -> tuple[str, ...]:
         """Those of all members."""
@@ -212,14 +258,16 @@ class DeviceGroup:
             alone = sharing.mode == APART or len(mine) == 1
             arrangement = self.member(name).arrange(Sharing(mode=ALONE) if alone else sharing, mine)
             parts.append(_Part(name, tuple(indices), tuple(tenant.name for tenant in mine), arrangement))
-        return GroupArrangement(tuple(parts), self._ground([part.arrangement for part in parts]))
+        return GroupArrangement(tuple(parts), self._fixture([part.arrangement for part in parts]))
 
-    def _ground(self, arrangements: Sequence[Arrangement]) -> Ground | None:
-        """Mixes whose members stand on the same grounds get the same object."""
-        grounds = [one.ground for one in arrangements if one.ground is not None]
-        if not grounds:
+    def _fixture(self, arrangements: Sequence[Arrangement]) -> Fixture | None:
+        """Mixes whose members stand on the same fixtures get the same object."""
+        fixtures = [one.fixture for one in arrangements if one.fixture is not None]
+        if not fixtures:
             return None
-        return self._grounds.setdefault(tuple(id(ground) for ground in grounds), GroupGround(grounds, self._users))
+        return self._fixtures.setdefault(
+            tuple(id(fixture) for fixture in fixtures), GroupFixture(fixtures, self._users)
+        )
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
         """The member's seat; no other member is opened for it."""
@@ -248,22 +296,43 @@ class DeviceGroup:
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Settings relative to the device as its first member takes them: members are compared at equal settings."""
-        own: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = getattr(self.member(None), "absolute", None)
-        return settings if own is None else own(settings)
+        return self.member(None).absolute(settings)
 
     def free_memory_bytes(self) -> int:
         """Memory that all tenants can have together; cores share the machine's."""
         pools: dict[str, int] = {}
         for member in self.members:
-            pool = "host" if member.name.startswith("cpu") else member.name
+            pool = "host" if member.kind == "cpu" else member.name
             pools[pool] = min(member.free_memory_bytes(), pools.get(pool, 1 << 62))
         return sum(pools.values())
 
     def least_free_bytes(self) -> int:
         """Memory that the tenants of the fullest member can have while all members are used."""
-        free = {member.name: member.free_memory_bytes() for member in self.members}
-        cores = sum(name.startswith("cpu") for name in free)
-        return min(size // cores if name.startswith("cpu") else size for name, size in free.items())
+        least = min(member.free_memory_bytes() for member in self.members)
+        return least // len(self.names) if self.kind == "cpu" else least
+
+    @property
+    def tenant_bytes(self) -> int:
+        """That of its members."""
+        return self.member(None).tenant_bytes
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """That of its first member."""
+        return self.member(None).room(memory_bytes)
+
+    def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
+        """Those on any member."""
+        return tuple(sentence for member in self.members for sentence in member.foreign_processes(own))
+
+    def lost(self) -> tuple[str, ...]:
+        """One sentence for each member that no longer answers."""
+        gone = []
+        for member in self.members:
+            try:
+                member.free_memory_bytes()
+            except DeviceError as error:
+                gone.append(error.message)
+        return tuple(gone)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates of one member."""
@@ -271,35 +340,11 @@ class DeviceGroup:
 
     def remembered_roofline(self) -> Roofline | None:
         """The same if they were measured before; nothing is measured."""
-        remembered: Callable[[], Roofline | None] | None = getattr(self.member(None), "remembered_roofline", None)
-        return None if remembered is None else remembered()
+        return self.member(None).remembered_roofline()
 
     def checkup(self) -> tuple[Finding, ...]:
         """What the members' doctors find; what all of them find is said once."""
         return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
-
-
-def members_of(device: Device, tenants: Sequence[Tenant]) -> Device:
-    """What a trial uses: of a group the members that its tenants sit on, else the device."""
-    if not isinstance(device, DeviceGroup):
-        return device
-    return device.only([tenant.member or device.names[0] for tenant in tenants])
-
-
-def identities_of(device: Device) -> Mapping[str, str]:
-    """Lasting identities of a group's members by name; empty if it is no group."""
-    return {name: device.identity(name) for name in device.names} if isinstance(device, DeviceGroup) else {}
-
-
-def lost_members(device: Device) -> tuple[str, ...]:
-    """One sentence for each member of a group that no longer answers."""
-    gone = []
-    for member in device.members if isinstance(device, DeviceGroup) else ():
-        try:
-            member.free_memory_bytes()
-        except DeviceError as error:
-            gone.append(error.message)
-    return tuple(gone)
 
 
 def _of_member(host: HostPlan, part: _Part) -> HostPlan:

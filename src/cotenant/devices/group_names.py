@@ -39,9 +39,9 @@ def open_group(name: str, find: Opener) -> DeviceGroup | None:
     return None
 
 
-def require_group(device: Device, name: str) -> DeviceGroup:
+def require_group(device: Device, name: str) -> Device:
     """What `--devices` names. Raises DeviceError if that is one device only."""
-    if isinstance(device, DeviceGroup):
+    if device.names:
         return device
     raise DeviceError(
         f"{name!r} is one device, not a group of them",
@@ -59,7 +59,7 @@ def _fleet(part: str) -> DeviceGroup:
     from cotenant.devices.simulated.device import fleet_opener
 
     name, names, open_member = fleet_opener(part)
-    return DeviceGroup(name, names, open_member)
+    return DeviceGroup(name, names, open_member, simulated=True)
 
 
 def _gpus(name: str, part: str, find: Opener) -> DeviceGroup:

@@ -5,13 +5,19 @@ Tenant side: inside its process a tenant takes a `Seat`, which applies its part 
 workload where it is, and says afterwards what it really got, so that sharing is verified and not believed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Sharing, Tenant
-from cotenant.workloads.protocol import Place
+from cotenant.workloads.protocol import Dtype, Place, WorkloadSpec
+
+if TYPE_CHECKING:
+    from cotenant.devices.simulated.device import SimulatedGpu
+
+DeviceKind = Literal["cpu", "gpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +82,16 @@ class SeatReport:
     observed: Mapping[str, Any]
 
 
-class Ground(Protocol):
+class Fixture(Protocol):
     """What a sharing needs beside its tenants: a daemon, a partition, a mode of the device.
 
     It stands before the first tenant process starts on it, and until the last one has ended. Arrangements that can
-    stand on the same ground get the same object.
+    stand on the same fixture get the same object.
     """
 
     name: str
     alone: bool
-    """It can't stand while processes of other grounds, or of none, are on the device: they are ended first."""
+    """It can't stand while processes of other fixtures, or of none, are on the device: they are ended first."""
 
     def __enter__(self) -> Self:
         """Set it up. Raises SharingUnavailable."""
@@ -103,12 +109,12 @@ class Ground(Protocol):
 class Arrangement(Protocol):
     """A mix laid out on a device under one sharing."""
 
-    ground: Ground | None
+    fixture: Fixture | None
     """None: nothing has to stand beside the tenants."""
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
-        """The processes to start; known at the latest when the ground stands."""
+        """The processes to start; known at the latest when the fixture stands."""
         ...
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
@@ -137,7 +143,7 @@ class Finding:
     state: Literal["ok", "note", "warning", "problem"]
     text: str
     fix: str | None = None
-    """The command or step that mends it."""
+    """The command or step that fixes it."""
 
 
 class Seat(Place, Protocol):
@@ -169,10 +175,67 @@ class Seat(Place, Protocol):
 
 
 class Device(Protocol):
-    """Somewhere to run."""
+    """Somewhere to run: one device, or a group of them that is measured together."""
 
     name: str
     simulated: bool
+    names: tuple[str, ...]
+    """Members of a group, by name; empty: it is one device."""
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What its tenants compute on."""
+        ...
+
+    @property
+    def meaning(self) -> str:
+        """What it is, in one clause."""
+        ...
+
+    @property
+    def members(self) -> "tuple[Device, ...]":
+        """The devices it consists of: a group's members, or itself."""
+        ...
+
+    def only(self, names: Sequence[str | None]) -> "Device":
+        """The part of a group with these members (None: the first); a single device is returned as it is."""
+        ...
+
+    def identities(self) -> Mapping[str, str]:
+        """By member, a name that holds on every machine and after a reboot (its UUID); empty for a single device."""
+        ...
+
+    def lost(self) -> tuple[str, ...]:
+        """One sentence for each member of a group that no longer answers."""
+        ...
+
+    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+        """The simulated GPU behind it (of a group: behind a member). Raises DeviceError for a real device."""
+        ...
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """The number format it computes fastest in without losing accuracy that models need."""
+        ...
+
+    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """The spec with the number format that its tenants use here, where neither it nor its workload names one."""
+        ...
+
+    @property
+    def stand_in(self) -> bool:
+        """Tenants compute on the CPU although the device is a GPU: sensors and controls are tested without one."""
+        ...
+
+    @property
+    def nsys_index(self) -> int | None:
+        """The number by which Nsight Systems knows the GPU; None: it can't profile this device."""
+        ...
+
+    @property
+    def reports_priorities(self) -> bool:
+        """Whether the priority that a tenant was given can be read back."""
+        ...
 
     @property
     def host_cores(self) -> int:
@@ -207,17 +270,42 @@ class Device(Protocol):
         """Set the controls, give sentences for what did not take, restore on leaving.
 
         Raises DeviceError when it is called, before anything is set, for what this device can't or this user may not
-        set: a plan calls it without entering, so that nobody waits for a run that can't be carried out.
+        set: a plan calls it without entering, so that a run that can't be carried out fails at once.
         Read the sentences after leaving: some things show only then (a locked clock that a power limit pulled down).
         """
         ...
 
+    def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The settings with values relative to the device (`80%`) as numbers. Raises DeviceError for bad values."""
+        ...
+
     def free_memory_bytes(self) -> int:
-        """Memory that tenants can have now."""
+        """Memory that all tenants can have together now."""
+        ...
+
+    def least_free_bytes(self) -> int:
+        """Memory that the tenants of one member can have while all members are used."""
+        ...
+
+    @property
+    def tenant_bytes(self) -> int:
+        """Memory that each tenant takes besides its model: an estimate."""
+        ...
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """What a single tenant has, for the largest batch; ``memory_bytes`` instead of what is free."""
+        ...
+
+    def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
+        """One sentence for each process on the device that isn't the study's; empty too where it can't tell."""
         ...
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
-        """Peak rates, measured once and cached."""
+        """Peak rates, measured once and cached. Raises DeviceError where they can't be measured."""
+        ...
+
+    def remembered_roofline(self) -> Roofline | None:
+        """Peak rates from the cache; None: they were not measured yet."""
         ...
 
     def checkup(self) -> tuple[Finding, ...]:

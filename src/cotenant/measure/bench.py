@@ -3,8 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from cotenant.devices.protocol import Device
+from cotenant.measure.properties import PropertyCache
+from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
+
+WARM_S = (0.25, 5.0)
+"""A fresh tenant serves at least and at most this long before its first trial."""
 
 
 class Bench(Protocol):
@@ -33,3 +39,33 @@ class Bench(Protocol):
     def kill(self) -> None:
         """End at once."""
         ...
+
+
+def bench_for(device: Device, *, run: str, before: Before | None = None, warm_s: tuple[float, float] = WARM_S) -> Bench:
+    """The bench for a device: tenants on a real one, or a model of a simulated one.
+
+    Args:
+        device: Where trials are carried out.
+        run: The run that they belong to.
+        before: What the study asks of the device before each trial.
+        warm_s: How long a fresh tenant serves before its first trial, at least and at most.
+    """
+    if not device.simulated:
+        from cotenant.measure.live import LiveBench
+
+        costs = PropertyCache(device)
+        return LiveBench(
+            device,
+            run=run,
+            properties=costs.properties,
+            memory_of=costs.memory_bytes,
+            warm_s=warm_s,
+            before=before,
+        )
+    if device.names:
+        from cotenant.measure.simulated.fleet import SimulatedFleetBench
+
+        return SimulatedFleetBench(device, run=run, before=before)
+    from cotenant.measure.simulated.bench import SimulatedBench
+
+    return SimulatedBench(device.simulation(), run=run)

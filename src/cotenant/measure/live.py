@@ -4,8 +4,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from cotenant.devices.group import DeviceGroup, MemberProbe, identities_of, lost_members, members_of
-from cotenant.devices.occupants import others_on
+from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
@@ -15,10 +14,10 @@ from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Sampler, Samples
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.common_start import serve_together
-from cotenant.measure.tenants.grounds import Grounds
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.fixtures import Fixtures
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.own_use import OwnUseProbe
-from cotenant.measure.tenants.residents import Placement, Residents
+from cotenant.measure.tenants.pool import Placement, TenantPool
 from cotenant.measure.tenants.seat_run import open_seats
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial
@@ -52,7 +51,7 @@ class LiveBench:
         self._preconditions = Preconditions(before, device.name)
         self._preconditions.look(self._probes)  # nothing runs yet: this is how warm it is idle
         self._served: set[str] = set()
-        self._residents = Residents(
+        self._pool = TenantPool(
             device.name,
             board_fd=self._board_fd,
             memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
@@ -60,10 +59,10 @@ class LiveBench:
             at_once=device.host_cores,
             warm_s=warm_s,
         )
-        self._grounds = Grounds(end_tenants=self._residents.clear)
+        self._fixtures = Fixtures(end_tenants=self._pool.clear)
 
     def prepare(self, trials: Sequence[Trial]) -> None:
-        """Start the tenants of these trials ahead of time, except where a ground wants the device for itself.
+        """Start the tenants of these trials ahead of time, except where a fixture wants the device for itself.
 
         Raises:
             TenantFailed: One can't be built.
@@ -72,25 +71,25 @@ class LiveBench:
         ready = []
         for trial in trials:
             arrangement = self._device.arrange(trial.sharing, trial.tenants)
-            if arrangement.ground is None or not arrangement.ground.alone:
-                self._grounds.stand(arrangement.ground)
+            if arrangement.fixture is None or not arrangement.fixture.alone:
+                self._fixtures.set_up(arrangement.fixture)
                 ready.append((arrangement.hosts, trial.tenants))
-        self._residents.prefetch(ready)
+        self._pool.prefetch(ready)
 
     def refresh(self) -> None:
         """End all tenants: the next trials get fresh processes."""
-        self._residents.clear()
+        self._pool.clear()
 
     def close(self) -> None:
         """End all tenants and free what was held."""
-        self._residents.close()
-        self._grounds.close()
+        self._pool.close()
+        self._fixtures.close()
         self._release()
 
     def kill(self) -> None:
         """The same at once, without goodbye."""
-        self._residents.kill()
-        self._grounds.close()
+        self._pool.kill()
+        self._fixtures.close()
         self._release()
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
@@ -103,10 +102,10 @@ class LiveBench:
                 are given as a share of it.
         """
         started_utc = now_utc()
-        used = members_of(self._device, trial.tenants)
+        used = self._device.only([tenant.member for tenant in trial.tenants])
         probes = self._probes_of(used)
         readiness = self._preconditions.wait(probes)
-        others = others_on(used, self._residents.pids())
+        others = used.foreign_processes(self._pool.pids())
         violations: tuple[str, ...] = ()
         control_violations: Sequence[str] = ()
         gone: tuple[str, ...] = ()
@@ -114,13 +113,13 @@ class LiveBench:
             with used.apply(trial.settings) as control_violations:
                 outcomes, timing, samples, violations = self._arranged(used, trial, probes, rates)
         except DeviceError as error:
-            # What never worked is the user's to mend. What did is a device that was lost: the others' trials go on.
-            if not isinstance(used, DeviceGroup) or not self._served.issuperset(used.names):
+            # What never worked is the user's to fix. What did is a device that was lost: the others' trials go on.
+            if not used.names or not self._served.issuperset(used.names):
                 raise
             outcomes, timing, samples = self._unserved(trial, error)
             gone = (error.message,)
-        gone = gone or lost_members(used)
-        if not gone and isinstance(used, DeviceGroup):
+        gone = gone or used.lost()
+        if not gone:
             self._served.update(used.names)
         return assemble(
             trial,
@@ -136,7 +135,7 @@ class LiveBench:
                 samples=readiness.added_to(samples, timing.start_ns),
                 sharing_violations=violations,
                 control_violations=tuple(control_violations),  # after leaving: some show only at the end
-                identities=identities_of(used),
+                identities=used.identities(),
                 devices_lost=gone,
                 not_ready=readiness.unmet or self._preconditions.unsteady(samples, timing),
                 foreign_jobs=others,
@@ -149,7 +148,7 @@ class LiveBench:
 
     def _probes_of(self, used: Device) -> list[Probe]:
         """Those that can be read and belong to the trial's devices."""
-        mine = set(identities_of(used).values())
+        mine = set(used.identities().values())
         return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
 
     def _arranged(
@@ -158,8 +157,8 @@ class LiveBench:
         """Carry the trial out where it is laid out; with sentences for what is not shared as asked."""
         arrangement = used.arrange(trial.sharing, trial.tenants)
         try:
-            self._grounds.stand(arrangement.ground)
-            placements = self._residents.place(arrangement.hosts, trial.tenants)
+            self._fixtures.set_up(arrangement.fixture)
+            placements = self._pool.place(arrangement.hosts, trial.tenants)
         except SharingUnavailable as refusal:
             return *self._unserved(trial, refusal), (refusal.message,)
         except TenantFailed as failure:
@@ -189,7 +188,7 @@ class LiveBench:
             outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
         for seat in seats:
             if seat.result is None or seat.result.gave_up or seat.result.out_of_memory:
-                self._residents.drop(seat.host)  # the next trial gets a fresh one
+                self._pool.drop(seat.host)  # the next trial gets a fresh one
         for host in hosts:
             if host.alive:
                 host.trim_log()

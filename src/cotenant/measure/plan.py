@@ -1,9 +1,8 @@
-"""The trials of a run on one device or group: the study's, less those that `sharing: all` asks for in vain."""
+"""The trials of a run on one device or group: the study's, minus the sharing modes that the device lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
 from cotenant.study.consistency import MOST_TRIALS
@@ -51,19 +50,17 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     """
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
-    members = device.names if isinstance(device, DeviceGroup) else ()
-    trials = trials_per_block(study, modes, members)
+    trials = trials_per_block(study, modes, device.names)
     if trials > MOST_TRIALS:
         raise StudyError(
             f"a block would have {trials} trials on {device.name}; at most {MOST_TRIALS} are allowed",
             hint="use --set spread=together: one trial for all members",
         )
-    absolute = getattr(device, "absolute", None)
-    settings = None if absolute is None else tuple(absolute(one) for one in study.settings)
-    for one in settings or study.settings:
+    settings = tuple(dict(device.absolute(one)) for one in study.settings)
+    for one in settings:
         if one:
             device.apply(one)  # not entered: it says at once what can't be set, and sets nothing
-    whole = Plan(study, tuple(modes), members, settings)
+    whole = Plan(study, tuple(modes), device.names, settings)
     skipped: dict[tuple[str, str], str] = {}
     for trial in whole.block(0).trials:
         try:

@@ -1,18 +1,26 @@
-"""What a request of each workload costs, looked up once per run."""
+"""What a request of each workload costs on a device, looked up once per run."""
 
 from cotenant import workloads
-from cotenant.workloads.protocol import Properties, WorkloadSpec
+from cotenant.devices.protocol import Device
+from cotenant.tenancy.nouns import Tenant
+from cotenant.workloads.protocol import Properties
 
 
-class Known:
-    """Remembers the properties of the workloads of a run."""
+class PropertyCache:
+    """Caches the properties of the workloads of a run, in the number format that they have on its device."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self._properties: dict[str, Properties] = {}
 
-    def properties(self, spec: WorkloadSpec) -> Properties:
-        """From memory, or by a dry run of the workload."""
-        key = spec.model_dump_json()
+    def properties(self, tenant: Tenant) -> Properties:
+        """From the cache, or by a dry run of the workload."""
+        key = tenant.workload.model_dump_json()
         if key not in self._properties:
+            spec = self._device.spec(tenant.workload)
             self._properties[key] = workloads.find(spec.name).properties(spec)
         return self._properties[key]
+
+    def memory_bytes(self, tenant: Tenant) -> int:
+        """What the tenant will hold, its process included: an estimate."""
+        return (self.properties(tenant).peak_memory_bytes or 0) + self._device.tenant_bytes

@@ -15,9 +15,8 @@ from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.sensor_faults import faults
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError, SharingUnavailable
-from cotenant.measure.live import LiveBench
+from cotenant.measure.bench import Bench, bench_for
 from cotenant.measure.locking import device_lock
-from cotenant.measure.properties import Known
 from cotenant.measure.tenants.own_use import OWN_CPU, RUNNER_CPU
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
@@ -70,15 +69,8 @@ def try_out(device: Device) -> SelfTest:
         DeviceBusy: It is being measured.
     """
     begin = time.monotonic()
-    known = Known()
     with device_lock(device.lock_keys(), run="selftest"):
-        bench = LiveBench(
-            device,
-            run="selftest",
-            properties=lambda tenant: known.properties(tenant.workload),
-            memory_of=lambda tenant: known.properties(tenant.workload).peak_memory_bytes or 0,
-            warm_s=WARM_S,
-        )
+        bench = bench_for(device, run="selftest", warm_s=WARM_S)
         try:
             checks = tuple(_checks(device, bench))
         finally:
@@ -86,7 +78,7 @@ def try_out(device: Device) -> SelfTest:
     return SelfTest(device.name, _facts(device), checks, time.monotonic() - begin)
 
 
-def _checks(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+def _checks(device: Device, bench: Bench) -> Iterator[SelfCheck]:
     alone = bench.carry_out(_trial(0, "alone", (), 1, window_s=WATCHED_S), session=0, rates={})
     yield _timing(alone)
     yield _memory(alone)
@@ -153,10 +145,9 @@ def _sensors(records: TrialRecords) -> Iterator[SelfCheck]:
         yield SelfCheck("sensors agree", "ok", "power, energy, clock and temperature don't contradict each other")
 
 
-def _sharing(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+def _sharing(device: Device, bench: Bench) -> Iterator[SelfCheck]:
     """Two tenants under each way to share: it counts as working only if it is proven."""
     number = itertools.count(1)
-    told = device.name.startswith("cuda")  # others have no priorities that could be read back
     for mode in device.sharings():
         if not mode.available and not (mode.mode in NAMED_ONLY and _can_be_had(device, mode.mode)):
             yield SelfCheck(f"sharing {mode.mode}", "skipped", f"it needs {mode.missing}")
@@ -164,7 +155,7 @@ def _sharing(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
         trials = [_trial(next(number), mode.mode, (), 2)]
         if mode.mode in SHARES:
             trials.append(_trial(next(number), mode.mode, SHARES[mode.mode], 2))
-        if mode.mode in PRIORITIES and told:
+        if mode.mode in PRIORITIES and device.reports_priorities:
             trials.append(_trial(next(number), mode.mode, (), 2, first=1))
         for trial in trials:
             yield _proven(trial, bench.carry_out(trial, session=0, rates={}))
@@ -200,17 +191,16 @@ def _served(records: TrialRecords, tenant: str) -> int:
     return int(((records.requests["tenant"] == tenant) & records.requests["in_window"]).sum())
 
 
-def _controls(device: Device, bench: LiveBench) -> Iterator[SelfCheck]:
+def _controls(device: Device, bench: Bench) -> Iterator[SelfCheck]:
     """Set, watch under load, put back."""
     wanted: list[dict[str, Any]] = [{"sm_clock_mhz": "70%"}, {"power_limit_w": "80%"}]
-    if device.name.startswith("cpu"):
+    if device.kind == "cpu":
         wanted = [{"governor": "performance"}]
-    absolute = getattr(device, "absolute", None)
     before = _limits(device)
     for number, settings in enumerate(wanted):
         name = f"control {next(iter(settings))}"
         try:
-            settings = dict(absolute(settings)) if absolute else settings  # noqa: PLW2901 - the same, in numbers
+            settings = dict(device.absolute(settings))  # noqa: PLW2901 - the same, in numbers
             trial = _trial(1000 + number, "alone", (), 1, settings=settings)
             records = bench.carry_out(trial, session=0, rates={})
         except DeviceError as error:

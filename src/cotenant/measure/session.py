@@ -1,30 +1,25 @@
 """One start (or resume) of a run: the lock, the folder, the bench, and an orderly end on every way out."""
 
+import logging
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cotenant import interruption
-from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
-from cotenant.errors import RunFolderError
+from cotenant.errors import DeviceError, RunFolderError
 from cotenant.measure import provenance
-from cotenant.measure.bench import Bench
+from cotenant.measure.bench import bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
-from cotenant.measure.events import Listener, RunEnded, RunStarted
-from cotenant.measure.live import LiveBench
+from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import Plan
-from cotenant.measure.properties import Known
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
-from cotenant.study.preconditions import Before
 
-PROCESS_BYTES = 400 << 20
-"""Estimate of what a tenant process holds besides its model: Python and torch."""
-WARM_S = (0.25, 5.0)
-"""A fresh tenant serves at least and at most this long before its first trial."""
+log = logging.getLogger(__name__)
 
 
 def carry_out(
@@ -43,8 +38,9 @@ def carry_out(
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
         listener(_started(plan, device, folder, resumed=resumed))
-        bench = _bench(device, folder, plan.study.before)
+        bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
+            _note_peaks(folder, device, listener)
             why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
         except BaseException as problem:
             bench.kill()
@@ -61,28 +57,18 @@ def carry_out(
     return why, path
 
 
-def _bench(device: Device, folder: RunFolder, before: Before | None) -> Bench:
-    """What carries out the trials: tenants on a real device, or a model of one."""
-    if device.simulated and isinstance(device, DeviceGroup):
-        from cotenant.measure.simulated.fleet import SimulatedFleetBench
-
-        return SimulatedFleetBench(device, run=folder.run, before=before)
-    if device.simulated:
-        from cotenant.devices.simulated.device import SimulatedGpu
-        from cotenant.measure.simulated.bench import SimulatedBench
-
-        assert isinstance(device, SimulatedGpu)
-        return SimulatedBench(device, run=folder.run)
-    known = Known()
-    spec_on = getattr(device, "spec", lambda spec: spec)  # a GPU has its own default number format
-    return LiveBench(
-        device,
-        run=folder.run,
-        properties=lambda tenant: known.properties(spec_on(tenant.workload)),
-        memory_of=lambda tenant: (known.properties(spec_on(tenant.workload)).peak_memory_bytes or 0) + PROCESS_BYTES,
-        warm_s=WARM_S,
-        before=before,
-    )
+def _note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
+    """Peak rates into the manifest: they explain the records later, on any machine."""
+    if "roofline" in folder.manifest:
+        return
+    found = device.remembered_roofline()
+    if found is None:
+        listener(Preparing("measuring the device's peak rates, once"))
+        try:
+            found = device.roofline()
+        except DeviceError as error:
+            log.warning("the run's manifest has no peak rates: %s", error.message)
+    folder.update_manifest(roofline=None if found is None else asdict(found))
 
 
 def _started(plan: Plan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:

@@ -11,6 +11,7 @@ from cotenant.ranking.preparation import Prepared
 from cotenant.ranking.protocol import ItemScorer
 from cotenant.ranking.ranking import HALVES
 from cotenant.ranking.settings import Settings
+from cotenant.text import duration
 
 SOME = 10_000
 """Items for which every scorer takes longer than for none."""
@@ -55,7 +56,7 @@ def plan(ready: Prepared, settings: Settings, allowance: Allowance, planned: int
         needed = found.predicted_s + allowance.budget_s - left
         raise CotenantError(
             f"the time does not suffice to rank {len(ready.ranked)} models even on {found.items:,} items: that takes "
-            f"about {in_words(needed)}, and {in_words(allowance.budget_s)} are given",
+            f"about {duration(needed)}, and {duration(allowance.budget_s)} are given",
             hint=f"--budget {int(1.3 * needed) + 1}s, or fewer models",
         )
     return _noted(found, there)
@@ -70,11 +71,6 @@ def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
     """So many scores to compute, and something to do for each item."""
     per_score_s = (ready.score_s(SOME) - ready.score_s(0)) / SOME
     return Later(per_item_s + per_score_s * scores, ready.score_s(0) * scores)
-
-
-def in_words(seconds: float) -> str:
-    """`45 s`, `6 min`."""
-    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds / 60:.3g} min"
 
 
 def _noted(found: Plan, there: int) -> Plan:
@@ -117,6 +113,6 @@ def left_over(rounds: Sequence[Round], number: int, reached: int, allowance: All
     """Where a search was when the time was up."""
     assert allowance.budget_s is not None
     return (
-        f"The {in_words(allowance.budget_s)} were up in round {number} of {len(rounds)}, after {reached:,} of "
+        f"The {duration(allowance.budget_s)} were up in round {number} of {len(rounds)}, after {reached:,} of "
         f"{rounds[number - 1].items:,} items"
     )

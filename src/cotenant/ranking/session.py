@@ -23,6 +23,7 @@ from cotenant.ranking.protocol import Features
 from cotenant.ranking.ranking import Scored, ranks, tied
 from cotenant.ranking.settings import Settings
 from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
+from cotenant.text import amount
 
 RAW = "raw-input"
 TOLD_EVERY_S = 0.3
@@ -170,7 +171,7 @@ class _Session:
 
         def advance(node: Node, passed: int) -> None:
             self._allowance.done_s += sum(step.seconds for step in node.steps) * passed
-            self._tell(f"{doing}: {items:,} items, {len(paths)} model{'s' * (len(paths) != 1)}")
+            self._tell(f"{doing}: {items:,} items, {amount(len(paths), 'model')}")
 
         while True:
             ends = {path.leaf: folder.have(path.leaf) for path in paths}

@@ -4,7 +4,6 @@ They live beside the runs and not in the user's home, since `main` means another
 name means that two people (or two jobs) who save different names never overwrite each other's.
 """
 
-import difflib
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 from cotenant.errors import RunFolderError
 from cotenant.store import manifest
 from cotenant.store.folder import RunFolder
+from cotenant.text import did_you_mean
 
 HOME = Path("runs/.baselines")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -83,8 +83,8 @@ def names(home: Path = HOME) -> list[str]:
 
 def _hint(named: str, home: Path) -> str:
     known = names(home)
-    if close := difflib.get_close_matches(named, known, n=1):
-        return f"Did you mean {close[0]}?"
+    if meant := did_you_mean(named, known):
+        return meant
     if known:
         return f"Baselines here: {', '.join(known)}."
     return "Name a folder that `run` printed, or save a baseline: cotenant compare RUN --save NAME"

@@ -1,6 +1,5 @@
 """A table of any number of runs as one file: CSV, JSON or Parquet."""
 
-import difflib
 import shutil
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from cotenant.errors import QueryError, RunFolderError
 from cotenant.store import parquet, views
 from cotenant.store.folder import require_no_record
 from cotenant.tenancy.records import TABLES
+from cotenant.text import did_you_mean
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -40,9 +40,8 @@ def export(
     import duckdb
 
     if table not in TABLES:
-        close = difflib.get_close_matches(table, TABLES, n=1)
-        meant = f"Did you mean {close[0]}? " if close else ""
-        raise QueryError(f"There is no table {table!r}.", hint=f"{meant}Tables: {', '.join(TABLES)}")
+        hint = did_you_mean(table, TABLES) or f"tables: {', '.join(TABLES)}"
+        raise QueryError(f"There is no table {table!r}.", hint=hint)
     chosen = _format(destination, format)
     target = None if destination == "-" else Path(destination)
     if target is not None:

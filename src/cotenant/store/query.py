@@ -1,6 +1,5 @@
 """Questions to the records in SQL: one SELECT, over the runs' files and nothing else."""
 
-import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cotenant.errors import QueryError
 from cotenant.store import views
 from cotenant.tenancy.records import TABLES
+from cotenant.text import nearest
 
 if TYPE_CHECKING:
     import duckdb
@@ -122,7 +122,7 @@ def _suggestion(details: dict[str, Any]) -> str:
             known = str(details.get("candidates", "")).split(",")
         case _:
             return _what_there_is()
-    close = difflib.get_close_matches(missing, known, n=1)
+    close = nearest(missing, known)
     if not close:
         return _what_there_is()
     place = f" (in {', '.join(homes[close[0]])})" if "type" not in details else ""

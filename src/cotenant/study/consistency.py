@@ -7,8 +7,9 @@ from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.places import Path
-from cotenant.study.words import amount, did_you_mean, shown
+from cotenant.study.words import did_you_mean, shown
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
+from cotenant.text import amount
 
 MOST_TENANTS = 200
 MOST_TRIALS = 100_000

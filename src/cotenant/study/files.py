@@ -15,9 +15,10 @@ from cotenant.study.model import Study
 from cotenant.study.overrides import apply_overrides
 from cotenant.study.sentences import problems_of
 from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.words import amount, did_you_mean, shown
+from cotenant.study.words import did_you_mean, shown
 from cotenant.study.workload_check import unknown_workloads
 from cotenant.tenancy.load import Load
+from cotenant.text import amount
 
 LARGEST_FILE = 256 * 1024
 

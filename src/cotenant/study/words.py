@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
+
+from cotenant.text import nearest
 
 _LONGEST = 60
 
@@ -31,19 +32,13 @@ def key_shown(key: str) -> str:
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """`; did you mean "batch"?`, or nothing if no option is near."""
-    by_lower = {option.lower(): option for option in options}
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f'; did you mean "{by_lower[near[0]]}"?' if near else ""
+    near = nearest(word, options)
+    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def expected(wanted: str, value: Any, near: str = "") -> ValueError:
     """The error of a value that is something else than wanted."""
     return ValueError(f"expected {wanted}, not {shown(value)}{near}")
-
-
-def amount(number: int, noun: str) -> str:
-    """`1 trial`, `3 trials`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _short(text: str) -> str:

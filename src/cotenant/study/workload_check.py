@@ -6,7 +6,7 @@ from typing import Any
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.model import Study
 from cotenant.study.places import Path
-from cotenant.study.words import amount
+from cotenant.text import amount
 
 
 def check_workloads(study: Study) -> None:

@@ -31,6 +31,30 @@ class Column:
     meaning: str
 
 
+MANIFEST: Mapping[str, str] = {
+    "schema_version": "version of these tables and of this list",
+    "run": "the run's name",
+    "study_name": "name of the study",
+    "study": "the study as YAML, with overrides applied: enough to resume the run",
+    "seed": "the study's seed",
+    "modes": "ways to share that `sharing: all` stands for on this device",
+    "left_out": "why some mixes are not measured under some of them, one sentence each",
+    "device": "name of the device or group",
+    "simulated": "true: a model computed the records",
+    "device_description": "facts of the device: model, memory, limits, clocks, versions",
+    "sensors": "each sensor's name, unit, source, update period, and what a reading is worth",
+    "roofline": "peak rates of the device, measured when the run was made: `flops_per_s` by dtype, `bytes_per_s`, "
+    "`cores` (or SMs) in use, `measured_utc` (or `data sheet`), `undisturbed`; null: they could not be measured",
+    "sessions": "one entry for each start or resume: time, command line, machine, versions, git state, environment",
+    "instrument": "what the harness itself costs, measured with a tenant that does nothing",
+    "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
+    "simulation": "how far simulated numbers are from measured ones, by class",
+    "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
+    "state": "running, complete, interrupted or failed",
+    "why": "why the run ended",
+}
+"""Entries of a run's manifest.json."""
+
 TABLES: Mapping[str, tuple[Column, ...]] = {
     "trials": (
         Column("run", "VARCHAR", "the run's identity, unique over machines"),

@@ -1,13 +1,13 @@
 """Every name there is: models, kernels and instruments, described without importing torch."""
 
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from cotenant.errors import WorkloadError
+from cotenant.text import did_you_mean
 from cotenant.workloads.models.decoders import DECODERS
 from cotenant.workloads.models.directory import directory_entry
 from cotenant.workloads.models.encoders import ENCODERS
@@ -81,11 +81,8 @@ def find(name: str) -> Workload:
     yours = recognise(name)
     if yours is not None:
         return yours
-    close = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    raise WorkloadError(
-        f"there is no workload {name!r}",
-        hint=f"did you mean {' or '.join(close)}?" if close else "`cotenant workloads` lists all",
-    )
+    hint = did_you_mean(name, known, most=3, cutoff=0.5) or "`cotenant workloads` lists all"
+    raise WorkloadError(f"there is no workload {name!r}", hint=hint)
 
 
 def catalogue() -> tuple[Entry, ...]:

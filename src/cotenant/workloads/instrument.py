@@ -21,6 +21,7 @@ class Null:
 
     name: str = "null"
     family: str = FAMILY
+    dtype: None = None
     about: str = "a request does nothing; its latency is the harness's own cost"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -53,6 +54,7 @@ class Sleep:
 
     name: str = "sleep"
     family: str = FAMILY
+    dtype: None = None
     about: str = "a request sleeps for `ms` (5) milliseconds, whatever the batch, and uses no core"
 
     def check(self, spec: WorkloadSpec) -> None:
@@ -92,6 +94,7 @@ class Spin:
 
     name: str = "spin"
     family: str = FAMILY
+    dtype: None = None
     about: str = "a request is `work` (10000) hash rounds per item on one core: no memory traffic, no interpreter lock"
 
     def check(self, spec: WorkloadSpec) -> None:

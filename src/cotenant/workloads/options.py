@@ -1,12 +1,12 @@
 """Reads a spec strictly: an option that nobody would use is refused, never ignored."""
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cotenant.errors import WorkloadError
+from cotenant.text import did_you_mean
 from cotenant.workloads.protocol import WorkloadSpec
 
 
@@ -30,11 +30,8 @@ def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         names = sorted(known.model_fields)
-        near = get_close_matches(key, names, n=1)
-        if near:
-            hint = f"did you mean `{near[0]}`?"
-        else:
-            hint = f"it knows {', '.join(f'`{name}`' for name in names)}" if names else "it has no params"
+        known_names = f"it knows {', '.join(f'`{name}`' for name in names)}" if names else "it has no params"
+        hint = did_you_mean(key, names) or known_names
         raise WorkloadError(f"`{spec.name}` has no param `{key}`", hint=hint)
     if problem["type"] == "missing":
         raise WorkloadError(

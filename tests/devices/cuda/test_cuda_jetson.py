@@ -71,6 +71,4 @@ def test_what_needs_a_card_is_refused_and_so_are_settings(board, tenants):
 
 def test_the_doctor_tells_of_the_board(board):
     subjects = [one.subject for one in board.checkup()]
-    assert "torch" in subjects
-    assert "sharing: processes" in subjects
-    assert len(subjects) > 8
+    assert {"torch", "sharing: processes"} <= set(subjects)

@@ -60,7 +60,7 @@ def test_instances_that_do_not_fit_together_are_refused(gpus, tools, tenants, ro
 def test_two_halves_of_cards_whose_driver_lists_profiles_only_once_mig_is_on(gpus, tenants, name, mib, halves):
     gpus.change(1, name=name, memory_mib=mib)
     arrangement = find_device("cuda:1").arrange(mig(), tenants("a", "b"))
-    assert arrangement.ground.name.startswith(f"MIG instances {halves}, {halves} of")
+    assert arrangement.fixture.name.startswith(f"MIG instances {halves}, {halves} of")
 
 
 def test_a_card_that_no_table_has_takes_what_the_study_says(gpus, tools, tenants, root):
@@ -81,13 +81,13 @@ def test_all_ways_to_share_do_not_turn_mig_on(gpus, tools, root):
 
 def test_mig_is_turned_on_cut_and_turned_off_again(gpus, tools, tenants, root):
     arrangement = find_device("cuda:1").arrange(mig("3g.20gb", "2g.10gb"), tenants("a", "b"))
-    with arrangement.ground as ground:
+    with arrangement.fixture as fixture:
         assert nvml.find(1).mig_mode
-        assert ground.alone
-        assert ground.stands()
+        assert fixture.alone
+        assert fixture.stands()
         visible = [host.env["CUDA_VISIBLE_DEVICES"] for host in arrangement.hosts]
-        assert [one.uuid for one in ground.instances] == visible
-        assert [one.profile for one in ground.instances] == ["3g.20gb", "2g.10gb"]
+        assert [one.uuid for one in fixture.instances] == visible
+        assert [one.profile for one in fixture.instances] == ["3g.20gb", "2g.10gb"]
         assert [one.sms for one in arrangement.expected()] == [(42, 42), (28, 28)]
     assert not nvml.find(1).mig_mode
     assert nvml.find(1).instances == ()
@@ -96,8 +96,8 @@ def test_mig_is_turned_on_cut_and_turned_off_again(gpus, tools, tenants, root):
 
 def test_even_parts_without_shares(gpus, tools, tenants, root):
     arrangement = find_device("cuda:1").arrange(mig(), tenants("a", "b"))
-    with arrangement.ground as ground:
-        assert [one.profile for one in ground.instances] == ["3g.20gb", "3g.20gb"]
+    with arrangement.fixture as fixture:
+        assert [one.profile for one in fixture.instances] == ["3g.20gb", "3g.20gb"]
 
 
 def test_instances_of_an_administrator_are_used_and_left_alone(gpus, tools, tenants, user):
@@ -105,7 +105,7 @@ def test_instances_of_an_administrator_are_used_and_left_alone(gpus, tools, tena
     uuids = [gpus.add_instance(1, "3g.20gb", sms=42, slices=3, memory_mib=19968) for _ in range(2)]
     device = find_device("cuda:1")
     arrangement = device.arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b"))
-    with arrangement.ground:
+    with arrangement.fixture:
         assert [host.env["CUDA_VISIBLE_DEVICES"] for host in arrangement.hosts] == uuids
     assert [one.uuid for one in nvml.find(1).instances] == uuids
     assert nvml.find(1).mig_mode
@@ -144,9 +144,9 @@ REFUSALS = {
 @pytest.mark.parametrize("how", REFUSALS)
 def test_what_nvidia_smi_refuses_is_told_and_everything_is_as_before(gpus, tools, tenants, root, how):
     tools.setenv("FAKE_SMI", how)
-    ground = find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b")).ground
+    fixture = find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b")).fixture
     with pytest.raises(SharingUnavailable, match=REFUSALS[how]) as refusal:
-        ground.__enter__()
+        fixture.__enter__()
     assert "use `mps`" in refusal.value.hint
     assert pynvml.nvmlDeviceGetMigMode(nvml.handle(nvml.find(1))) == [0, 0], "nor is it to come with the next reset"
     assert list(leftovers.folder().glob("*.json")) == []
@@ -155,7 +155,7 @@ def test_what_nvidia_smi_refuses_is_told_and_everything_is_as_before(gpus, tools
 def test_an_instance_that_can_not_be_removed_stays_noted_for_the_doctor(gpus, tools, tenants, root):
     arrangement = find_device("cuda:1").arrange(mig("3g.20gb", "3g.20gb"), tenants("a", "b"))
     tools.setenv("FAKE_SMI", "stuck")
-    with arrangement.ground:
+    with arrangement.fixture:
         pass
     [note] = leftovers.folder().glob("*.json")
     assert "mig" in note.name

@@ -51,7 +51,7 @@ class TestProcessesAndStreams:
         uuid = nvml.find(1).uuid
         assert [host.env["CUDA_VISIBLE_DEVICES"] for host in arrangement.hosts] == [uuid, uuid]
         assert {host.env["CUDA_MPS_PIPE_DIRECTORY"] for host in arrangement.hosts} == {NOBODY}
-        assert arrangement.ground is None
+        assert arrangement.fixture is None
         assert arrangement.verify(reports(arrangement)) == ()
 
     def test_a_tenant_on_another_gpu_is_found_out(self, gpus, tenants):
@@ -114,9 +114,9 @@ class TestMps:
 
     def test_a_daemon_of_ours_comes_and_goes_and_knows_its_clients(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
-        ground = arrangement.ground
-        with ground:
-            assert ground.stands()
+        fixture = arrangement.fixture
+        with fixture:
+            assert fixture.stands()
             clients = [client(host.env) for host in arrangement.hosts]
             try:
                 pids = [one.pid for one in clients]
@@ -127,27 +127,27 @@ class TestMps:
                 )
             finally:
                 end(clients)
-        assert not ground.stands()
-        assert not ground.daemon.directory.exists()
+        assert not fixture.stands()
+        assert not fixture.daemon.directory.exists()
         assert leftovers.abandoned() == []
 
     def test_the_commands_are_those_spoken_here_whatever_the_users_environment_chooses(self, gpus, tools, tenants):
         tools.setenv("CUDA_MPS_PROTOCOL_VERSION", "3")
-        with find_device(A100).arrange(share("mps"), tenants("a")).ground as ground:
-            assert ground.stands()
+        with find_device(A100).arrange(share("mps"), tenants("a")).fixture as fixture:
+            assert fixture.stands()
 
     def test_a_daemon_that_no_client_finds_makes_the_trial_invalid(self, gpus, tools, tenants):
         tools.setenv("FAKE_MPS", "unattached")
         arrangement = find_device(A100).arrange(share("mps"), tenants("a", "b"))
-        with arrangement.ground:
+        with arrangement.fixture:
             said = arrangement.verify(reports(arrangement))
         assert [sentence.partition(" (")[0] for sentence in said] == ["a", "b"]
         assert all("is not attached to the MPS daemon" in sentence for sentence in said)
 
     def test_a_daemon_that_died_is_told(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps"), tenants("a"))
-        with arrangement.ground as ground:
-            ground.daemon.ask("quit")
+        with arrangement.fixture as fixture:
+            fixture.daemon.ask("quit")
             assert arrangement.verify(reports(arrangement)) == (
                 "the MPS daemon of GPU 1 (NVIDIA A100-SXM4-40GB) no longer stands",
             )
@@ -155,7 +155,7 @@ class TestMps:
     def test_a_server_that_gives_less_than_the_share_is_told(self, gpus, tools, tenants):
         tools.setenv("FAKE_MPS", "limit=50.0")
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
-        with arrangement.ground:
+        with arrangement.fixture:
             clients = [client(host.env) for host in arrangement.hosts]
             try:
                 said = arrangement.verify(reports(arrangement, [one.pid for one in clients]))
@@ -165,29 +165,28 @@ class TestMps:
 
     def test_a_share_that_is_not_in_force_is_seen_by_the_number_of_sms(self, gpus, tools, tenants):
         arrangement = find_device(A100).arrange(share("mps", 60.0, 40.0), tenants("a", "b"))
-        with arrangement.ground:
+        with arrangement.fixture:
             said = arrangement.verify(reports(arrangement, a={"sms": 108}))
         assert "a sees 108 SMs, and was to have 60 to 69" in said
 
     @pytest.mark.parametrize("how", ["cannot-start", "no-permission"])
     def test_a_daemon_that_does_not_start_is_a_sentence_and_leaves_nothing(self, gpus, tools, tenants, how):
         tools.setenv("FAKE_MPS", how)
-        ground = find_device(A100).arrange(share("mps"), tenants("a")).ground
+        fixture = find_device(A100).arrange(share("mps"), tenants("a")).fixture
         with pytest.raises(SharingUnavailable, match="did not start: An instance of this daemon") as refusal:
-            ground.__enter__()
+            fixture.__enter__()
         assert "use `processes`" in refusal.value.hint
-        assert not ground.daemon.directory.exists()
+        assert not fixture.daemon.directory.exists()
         assert list(leftovers.folder().glob("*.json")) == []
 
     def test_a_killed_runner_leaves_no_daemon(self, gpus, tools, tmp_path):
         code = (
             "import sys, time\n"
             "from cotenant.devices import find_device\n"
-            "from cotenant.tenancy import Sharing\n"
             "device = find_device('cuda:1')\n"
-            "from cotenant.devices.nvidia.sharing.mps import MpsGround\n"
-            "ground = MpsGround(device.place()).__enter__()\n"
-            "print(ground.daemon.directory, flush=True)\n"
+            "from cotenant.devices.nvidia.sharing.mps import MpsFixture\n"
+            "fixture = MpsFixture(device.place()).__enter__()\n"
+            "print(fixture.daemon.directory, flush=True)\n"
             "time.sleep(60)\n"
         )
         runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -209,8 +208,8 @@ class TestStaticPartitions:
     def test_partitions_are_cut_in_chunks_and_named_to_the_clients(self, gpus, tools, tenants):
         gpus.set_system(driver="580.65.06")
         arrangement = find_device(A100).arrange(share("mps-static", 50.0, 25.0), tenants("a", "b"))
-        with arrangement.ground as ground:
-            assert ground.stands()
+        with arrangement.fixture as fixture:
+            assert fixture.stands()
             names = [host.env["CUDA_MPS_SM_PARTITION"] for host in arrangement.hosts]
             assert len(set(names)) == 2
             assert all(name.startswith(f"{nvml.find(1).uuid}/") for name in names)
@@ -225,7 +224,7 @@ class TestStaticPartitions:
         gpus.set_system(driver="580.65.06")
         tools.setenv("FAKE_MPS", "no-static")
         with pytest.raises(SharingUnavailable, match="invalid option") as refusal:
-            find_device(A100).arrange(share("mps-static"), tenants("a", "b")).ground.__enter__()
+            find_device(A100).arrange(share("mps-static"), tenants("a", "b")).fixture.__enter__()
         assert "use `mps` with shares" in refusal.value.hint
 
 
@@ -275,8 +274,8 @@ class TestGreen:
 class TestExclusive:
     def test_the_compute_mode_is_set_proven_and_put_back(self, gpus, tenants):
         arrangement = find_device(A100).arrange(share("exclusive"), tenants("a", "b"))
-        with arrangement.ground as ground:
-            assert ground.alone
+        with arrangement.fixture as fixture:
+            assert fixture.alone
             assert compute_mode.read(nvml.find(1)) == compute_mode.EXCLUSIVE_PROCESS
             assert arrangement.verify(reports(arrangement)) == ()
             compute_mode.write(nvml.find(1), compute_mode.DEFAULT)

@@ -7,6 +7,7 @@ from cotenant.analyse.comparison.pair import CommonChange, Comparison, RowChange
 from cotenant.analyse.comparison.series import Row
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.missing import Number
+from cotenant.text import amount, percent
 
 MOST_ROWS = 5
 """Rows named one by one; more are counted."""
@@ -47,7 +48,7 @@ def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (
     outcome = change.outcome
     taken_out = " without what all tenants have in common" if found.common else ""
     own = f"{_with_ends(outcome.own)}{taken_out}"
-    within = _percent(found.margin)
+    within = percent(found.margin)
     match outcome.because:
         case "beyond the margin":
             return f"shown to be more than {within} {outcome.verdict}: {own} (p = {outcome.p_value or 0:.2g})"
@@ -76,7 +77,7 @@ def _headline(found: Comparison) -> str:
         return f"Slower: {' and '.join(tenants)}, in {len(rows)} of {len(found.rows)} cells."
     if not any(row.outcome.p_value is not None for row in found.rows):
         return "No verdict: no cell could be compared."
-    return f"Nothing is shown to be more than {_percent(found.margin)} slower{_but_the_clock(found)}."
+    return f"Nothing is shown to be more than {percent(found.margin)} slower{_but_the_clock(found)}."
 
 
 def _but_the_clock(found: Comparison) -> str:
@@ -91,7 +92,7 @@ def _common(common: CommonChange, margin: float) -> str:
     if outcome.verdict in {"slower", "faster"}:
         return f"{who}: that is the machine or something that all of them use, not one tenant."
     if outcome.verdict == "same":
-        return f"{who}: what a machine does between two runs, within {_percent(margin)}, so it was taken out."
+        return f"{who}: what a machine does between two runs, within {percent(margin)}, so it was taken out."
     return f"{who}: too uncertain to call it a change; it was taken out."
 
 
@@ -161,7 +162,7 @@ def _open(found: Comparison) -> Iterable[str]:
     same = [row for row in found.rows if row.outcome.verdict == "same"]
     noisy = [row for row in found.rows if row.outcome.because == "too noisy"]
     if same:
-        yield f"{len(same)} of {len(found.rows)} cells are shown to be the same within {_percent(found.margin)}."
+        yield f"{len(same)} of {len(found.rows)} cells are shown to be the same within {percent(found.margin)}."
     if noisy:
         hopeless = sum(row.outcome.blocks_missing is None for row in noisy)
         wanted = [row for row in noisy if row.outcome.blocks_missing is not None]
@@ -214,7 +215,7 @@ def _missing(outcome: Outcome) -> str:
     if outcome.blocks_missing is None:
         return "it lies so near the margin that more blocks won't decide"
     more = outcome.blocks_missing
-    return f"about {more} more block{'s' * (more > 1)} in each run"
+    return f"about {amount(more, 'more block')} in each run"
 
 
 def _with_ends(number: Number) -> str:
@@ -222,7 +223,3 @@ def _with_ends(number: Number) -> str:
         return "no number"
     ends = "" if number.lo is None or number.hi is None else f" [{number.lo:.3f}, {number.hi:.3f}]"
     return f"{number.est:.3f}x{ends}"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"

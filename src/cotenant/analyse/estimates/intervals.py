@@ -70,17 +70,6 @@ def positive_interval(values: Numbers, level: float = 0.95) -> Estimate:
     return Estimate(typical.est, typical.lo, typical.hi, typical.n, typical.method.replace("log ratios", "logarithms"))
 
 
-def hierarchical_interval(groups: Sequence[Numbers], level: float = 0.95) -> Estimate:
-    """The mean over groups (fresh processes) of the means within (their trials), and its interval.
-
-    Resamples whole groups. Resampling inside the drawn groups as well would count the inner noise twice, for the
-    spread of the groups' means holds it already. Assumes groups are independent; trials inside need not be.
-    """
-    means = [float(_finite(group).mean()) for group in groups if len(group)]
-    outer = mean_interval(means, level)
-    return Estimate(outer.est, outer.lo, outer.hi, outer.n, f"{outer.method} over groups")
-
-
 def correlated_mean_interval(series: Numbers, level: float = 0.95) -> Estimate:
     """The mean of a series whose neighbours resemble each other (requests in a queue), by a moving-block bootstrap.
 

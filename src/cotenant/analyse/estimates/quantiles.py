@@ -101,11 +101,6 @@ def _last_rank(n: int, q: float, probability: float, below: Callable[[int], floa
     return lowest
 
 
-def latency_quantile(per_trial: Sequence[Int64s], q: float, unfinished: Sequence[int] = ()) -> QuantileEstimate:
-    """One quantile of the requests of all trials together; see `latency_quantiles`."""
-    return latency_quantiles(per_trial, (q,), unfinished)[q]
-
-
 def latency_quantiles(
     per_trial: Sequence[Int64s], qs: Sequence[float], unfinished: Sequence[int] = ()
 ) -> Mapping[float, QuantileEstimate]:

@@ -3,10 +3,11 @@
 One closed list, from which `cotenant explain METRIC` and the reference page are written.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from cotenant.text import nearest
 
 Of = Literal["tenant", "mix", "comparison", "explanation"]
 
@@ -314,7 +315,7 @@ def find_metric(name: str) -> Metric | None:
 def near_metrics(name: str) -> list[str]:
     """Metrics whose names resemble it, best first."""
     homes = {_plain(one): metric.name for metric in METRICS.values() for one in (metric.name, *metric.also)}
-    close = difflib.get_close_matches(_plain(name), list(homes), n=3, cutoff=0.6)
+    close = nearest(_plain(name), homes, most=3)
     return list(dict.fromkeys(homes[one] for one in close))
 
 

@@ -12,6 +12,7 @@ from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.tenancy.nouns import APART
+from cotenant.text import duration, percent
 
 LEAST_SHOWN = 0.001
 """A percentage shows tenths."""
@@ -111,7 +112,7 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
     within = max(1 - number.lo, number.hi - 1)
     if number.lo <= 1 <= number.hi or within < TOO_LITTLE_TO_SHOW:
         if within <= WORTH_SAYING and not least:
-            known = _percent(max(within, LEAST_SHOWN))
+            known = percent(max(within, LEAST_SHOWN))
             return f"{tenant.tenant} runs as fast as alone within +-{known} {where}."
         return f"{tenant.tenant}: not clear whether it slows down {where}: {number.est:.2f}x {_ends(number)}."
     if number.est < 1:
@@ -140,10 +141,6 @@ def _pace(slowdown: float) -> str:
 
 def _ends(number: Estimate) -> str:
     return "" if number.lo is None or number.hi is None else f"[{number.lo:.2f}, {number.hi:.2f}]"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %" if share < 0.1 else f"{share * 100:.0f} %"
 
 
 def _goods(cell: Cell) -> str:
@@ -184,7 +181,7 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
     ]
     if wide:
         seconds, more, tenant = max(wide, key=lambda item: item[0])
-        asked = "have no interval yet" if target is None else f"are not yet known to +-{_percent(target)}"
+        asked = "have no interval yet" if target is None else f"are not yet known to +-{percent(target)}"
         yield (
             f"{len(wide)} of {sum(not one.cell.solo for one in summary.tenants)} slowdowns {asked}; the neediest, "
             f"{tenant.tenant} in {label(tenant.cell)}, {_wish(more, seconds)}."
@@ -195,14 +192,14 @@ def _imprecise(summary: Summary, label: _Label, target: float | None) -> Iterabl
         found = tenant.latency_ms[name]
         yield (
             f"{len(short)} latency quantiles want more requests; the neediest, {name} of {tenant.tenant} in "
-            f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {_duration(seconds)} longer."
+            f"{label(tenant.cell)}, needs {found.needs_n} and has {found.n}: measure it {duration(seconds)} longer."
         )
 
 
 def _wish(more: int, seconds: float) -> str:
     if more > SENSIBLE_BLOCKS:
         return "scatters too much for more blocks to help: find what disturbs it"
-    return f"wants about {more} more block{'s'[: more > 1]} ({_duration(seconds)})"
+    return f"wants about {more} more block{'s'[: more > 1]} ({duration(seconds)})"
 
 
 def _more_blocks(number: Number, target: float | None) -> int:
@@ -219,12 +216,6 @@ def _more_blocks(number: Number, target: float | None) -> int:
     while enough < MOST_BLOCKS and spread * student_t(enough - 1) / math.sqrt(enough) > target:
         enough = math.ceil(enough * 1.05)
     return enough - number.n
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, math.ceil(seconds))} s"
-    return f"{math.ceil(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def advice(summary: Summary) -> Iterable[str]:

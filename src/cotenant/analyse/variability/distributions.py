@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.intervals import SEED, Floats
-from cotenant.analyse.estimates.multiple import benjamini_hochberg
 from cotenant.analyse.variability.readings import Readings
 
 FEWEST_RUNS = 3
@@ -51,6 +50,8 @@ class Alikeness:
 
 def alikeness(readings: Readings) -> Alikeness:
     """Test GPUs with at least three runs each. Assumes runs of a GPU are independent, which drift would break."""
+    from scipy.stats import false_discovery_control
+
     rows = readings.thinned(MOST_VALUES)
     samples = [values for values in rows.of_gpu(rows.time_ms) if values.size >= FEWEST_RUNS]
     if len(samples) < 2:
@@ -60,7 +61,7 @@ def alikeness(readings: Readings) -> Alikeness:
         samples = [samples[place] for place in np.linspace(0, len(samples) - 1, MOST_GPUS).astype(int)]
     statistic, p_value = anderson_darling(samples)
     a, b, p = kolmogorov_smirnov_pairs(samples)
-    differ = np.flatnonzero(benjamini_hochberg(p) <= LEVEL)
+    differ = np.flatnonzero(false_discovery_control(p) <= LEVEL)
     shown = differ[:: max(1, differ.size // 2000)]
     effects = [abs(robust_effect(samples[a[pair]], samples[b[pair]])) for pair in shown]
     finite = [effect for effect in effects if np.isfinite(effect)]

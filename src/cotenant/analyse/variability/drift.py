@@ -12,6 +12,7 @@ from cotenant.analyse.estimates.intervals import Floats, averaged
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.estimates.steps import Step, find_steps, noise_of, penalty
 from cotenant.analyse.variability.readings import Readings
+from cotenant.text import amount
 
 DAY_S = 86_400.0
 MONTH_DAYS = 30.0
@@ -117,9 +118,7 @@ def _slope(days: Floats, medians: Floats) -> Number:
     from scipy.stats import theilslopes
 
     if days.size < FEWEST_DAYS:
-        return Missing(
-            f"there are runs of {days.size} day{'s' * (days.size != 1)}, and it needs {FEWEST_DAYS}", int(days.size)
-        )
+        return Missing(f"there are runs of {amount(int(days.size), 'day')}, and it needs {FEWEST_DAYS}", int(days.size))
     found: Any = theilslopes(medians, days, 0.95)
     slope, lo, hi = (float(value) * MONTH_DAYS for value in (found[0], found[2], found[3]))
     return Estimate(slope, lo, hi, int(days.size), "Theil-Sen over days")

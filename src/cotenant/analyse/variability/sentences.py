@@ -13,6 +13,7 @@ from cotenant.analyse.variability.heat import HeatFit
 from cotenant.analyse.variability.sensors import SensorComparison, Stuck
 from cotenant.analyse.variability.slow import MEANINGS, SickSensor, SlowGpu
 from cotenant.analyse.variability.summary import Variability
+from cotenant.text import duration, percent
 
 CLEARLY = 0.3
 """Rank correlations beyond this are worth a word, if their intervals exclude 0."""
@@ -76,7 +77,7 @@ def slow_sentence(one: SlowGpu, noun: str = "GPU") -> str:
     since = f" since {day(one.since_s)}" if one.since_s is not None else ""
     place = f" ({where})" if where else ""
     return (
-        f"{one.gpu}{place} is {_share(one.ratio - 1)} slower than the median {noun}{since}: {one.cause}; "
+        f"{one.gpu}{place} is {percent(one.ratio - 1)} slower than the median {noun}{since}: {one.cause}; "
         f"{one.because}. That is, {MEANINGS[one.cause]}."
     )
 
@@ -86,8 +87,8 @@ def change_sentence(change: Change) -> str:
     who = change.gpu or "The whole fleet"
     way = "slower" if change.by > 0 else "faster"
     if change.kind == "step":
-        return f"{who} became {_share(abs(change.by))} {way} on {day(change.at_s)}, from one run to the next."
-    return f"{who} has drifted by {_share(abs(change.by))} and is now {way} than on {day(change.at_s)}."
+        return f"{who} became {percent(abs(change.by))} {way} on {day(change.at_s)}, from one run to the next."
+    return f"{who} has drifted by {percent(abs(change.by))} and is now {way} than on {day(change.at_s)}."
 
 
 def sick_sentence(one: SickSensor) -> str:
@@ -107,21 +108,21 @@ def stuck_sentence(gpu: str, one: Stuck) -> str:
 def heat_sentence(fit: HeatFit) -> str:
     """How power becomes heat, and how far that is off."""
     poles = [
-        f"{share:.2g} °C within {_seconds(tau)}"
+        f"{share:.2g} °C within {duration(tau)}"
         for share, tau in ((fit.fast_c_per_w, fit.fast_s), (fit.slow_c_per_w, fit.slow_s))
         if share > 0
     ]
     return (
         f"A watt more warms it by {' and another '.join(poles)}, above air of {fit.air_c:.0f} °C; on the last third of "
-        f"{_seconds(fit.span_s)}, which nothing was fitted on, that is off by {fit.held_out_rmse_c:.2g} °C "
+        f"{duration(fit.span_s)}, which nothing was fitted on, that is off by {fit.held_out_rmse_c:.2g} °C "
         f"(with one time constant {fit.one_pole_rmse_c:.2g} °C)."
     )
 
 
 def pair_sentence(reference: str, other: str, unit: str, found: SensorComparison) -> str:
     """What one sensor makes of what a finer one of the same thing shows."""
-    window = f" averaged over {_seconds(found.window_s)}" if found.window_s > 0 else ""
-    late = f", {_seconds(found.lag_s)} late" if found.lag_s > 0.005 else ""
+    window = f" averaged over {duration(found.window_s)}" if found.window_s > 0 else ""
+    late = f", {duration(found.lag_s)} late" if found.lag_s > 0.005 else ""
     return (
         f"{other} shows {found.gain:.3f} times {reference}{window}{late}, {found.offset:+.3g} {unit}. Corrected by "
         f"that it is off by {found.held_out_rmse:.2g} {unit} on stretches that nothing was fitted on; as it is, by "
@@ -138,10 +139,6 @@ def shared_sentence(power_w: float, watts: Mapping[str, float], rule: Rule, *, s
     )
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
-
-
 def day(at_s: float) -> str:
     """`2020-06-02`, in UTC."""
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d}"
@@ -154,13 +151,13 @@ def _sources(found: Decomposition, noun: str) -> list[str]:
     if share.est is not None:
         text = f"{_percent(share)} of the variance lies between {noun}s"
         if gpu is not None and gpu.by_chance > gpu.alone:
-            text += f", less than chance would give so many groups ({_share(gpu.by_chance)}): it is not the {noun}s"
+            text += f", less than chance would give so many groups ({percent(gpu.by_chance)}): it is not the {noun}s"
         sentences.append(text + ".")
     if found.job_component is not None and found.job_component > 0.5:
-        sentences.append(f"Jobs carry {_share(found.job_component)} of it: look at what differs from job to job.")
+        sentences.append(f"Jobs carry {percent(found.job_component)} of it: look at what differs from job to job.")
     node = found.level("node")
     if node is not None and gpu is not None and node.beyond_chance > max(0.1, 0.8 * gpu.beyond_chance):
-        sentences.append(f"Nodes explain {_share(node.alone)} alone ({_share(node.by_chance)} would be chance).")
+        sentences.append(f"Nodes explain {percent(node.alone)} alone ({percent(node.by_chance)} would be chance).")
     return sentences
 
 
@@ -188,10 +185,6 @@ def _percent(number: Number) -> str:
     if number.lo is not None and number.hi is not None:
         text += f" [{number.lo * 100:.{digits}f}, {number.hi * 100:.{digits}f}]"
     return text
-
-
-def _share(value: float) -> str:
-    return f"{value * 100:.0f} %" if abs(value) >= 0.1 else f"{value * 100:.1f} %"
 
 
 def _number(number: Number, digits: int = 2) -> str:

@@ -1,6 +1,5 @@
 """The controls of a CPU: frequency governor and boost, where this user may write them; put back afterwards."""
 
-import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -9,6 +8,7 @@ from typing import Any
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError
+from cotenant.text import did_you_mean
 
 _GOVERNOR = "/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"
 _BOOST = "/sys/devices/system/cpu/cpufreq/boost"
@@ -55,9 +55,8 @@ def _writes(tree: Tree, cores: Cores, key: str, value: Any) -> list[tuple[str, s
         "boost": _boost,
     }
     if key not in makers:
-        near = difflib.get_close_matches(key, makers, n=1)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        raise DeviceError(f"a CPU has no control {key!r}", hint=f"{meant}there are {' and '.join(makers)}")
+        hint = did_you_mean(key, makers) or f"there are {' and '.join(makers)}"
+        raise DeviceError(f"a CPU has no control {key!r}", hint=hint)
     return makers[key](tree, cores, value)
 
 

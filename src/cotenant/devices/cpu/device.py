@@ -11,13 +11,16 @@ from cotenant.devices.cpu.roofline import remembered, roofline
 from cotenant.devices.cpu.seat import CpuSeat
 from cotenant.devices.cpu.sensors import open_probes
 from cotenant.devices.cpu.sharing import CpuArrangement, SeatOptions, arrange, sharing_modes
-from cotenant.devices.protocol import Finding, Probe, Roofline, SharingMode
+from cotenant.devices.protocol import DeviceKind, Finding, Probe, Roofline, SharingMode
+from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.workloads.protocol import Dtype
 
 
-class CpuDevice:
+class CpuDevice(SingleDevice):
     """Some or all cores of this machine. Its files are read below a root, so that tests can bring their own."""
 
     simulated = False
@@ -34,6 +37,16 @@ class CpuDevice:
         kind = "virtual " if machine.is_virtual(self._tree) else ""
         which = f"core{'s'[: n > 1]} {format_cores(self.cores)}"
         return f"{n} {kind}core{'s'[: n > 1]} of {machine.model_name(self._tree)} ({which})"
+
+    @property
+    def kind(self) -> DeviceKind:
+        """Cores."""
+        return "cpu"
+
+    @property
+    def default_dtype(self) -> Dtype:
+        """bfloat16 where the processor multiplies it natively, else float32."""
+        return machine.default_dtype(self._tree)
 
     @property
     def host_cores(self) -> int:
@@ -59,7 +72,7 @@ class CpuDevice:
     def seat(self, options: Mapping[str, Any]) -> CpuSeat:
         """A tenant's seat, from the options of its plan."""
         wanted = SeatOptions(cores=list(options["cores"]), threads=int(options["threads"]), clock=options["clock"])
-        return CpuSeat(self._tree, wanted, machine.default_dtype(self._tree))
+        return CpuSeat(self._tree, wanted, self.default_dtype)
 
     def probes(self) -> Sequence[Probe]:
         """CPU time, pressure, memory, clocks, heat, energy, counters: what gives readings here."""
@@ -74,6 +87,10 @@ class CpuDevice:
         available = machine.memory_bytes(self._tree, "MemAvailable") or 0
         granted = cgroup.free_memory_bytes(self._tree)
         return available if granted is None else min(available, granted)
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """The heap gives back what is free, inputs wait in it too, and tensors are indexed with 64 bits."""
+        return Room(memory_bytes or self.free_memory_bytes(), holds_inputs=True)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak FLOP/s by dtype and memory bandwidth of all the device's cores, measured once and remembered."""

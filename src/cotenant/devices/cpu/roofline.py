@@ -2,30 +2,34 @@
 
 import hashlib
 import json
+import logging
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, version_of
-from cotenant.devices.cpu.sensors.cpu_time import BUSY, STEAL, open_time
+from cotenant.devices.cpu.sensors.accounting import BUSY, STEAL, open_time
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.protocol import Roofline
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError
 
+log = logging.getLogger(__name__)
+
 _VERSION = 1
 """Of the way it is measured: another way makes remembered values worthless."""
 _TIMEOUT_S = 120
 _DISTURBING = 0.1
-"""Share of the cores' time beyond which a result is not worth remembering."""
+"""Share of the cores' time beyond which a result is not worth remembering for long."""
+_KEPT = timedelta(hours=1)
+"""How long a disturbed result stands in for a better one."""
 _SMALLEST_ARRAY = 64 << 20
 _LARGEST_ARRAY = 512 << 20
 
@@ -42,19 +46,28 @@ def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
         DeviceError: It could not be measured.
     """
     path = cache_path(tree, cores)
-    remembered = None if refresh else _recall(path)
-    if remembered is not None:
-        return remembered
+    kept = None if refresh else _recall(path)
+    if kept is not None:
+        return kept
+    log.info("measuring the peak rates of cores %s", format_cores(cores))
     measured = _measure(tree, cores)
-    if measured.undisturbed:
-        with suppress(OSError):  # a read-only home costs a measurement each time, nothing else
-            _remember(path, measured)
+    try:
+        _remember(path if measured.undisturbed else _disturbed(path), measured)
+    except OSError as error:  # a read-only home costs a measurement each time, nothing else
+        log.info("peak rates are not cached: %s", error)
     return measured
 
 
 def remembered(tree: Tree, cores: Cores) -> Roofline | None:
-    """The result of an earlier measurement, if there is one; nothing is measured."""
-    return _recall(cache_path(tree, cores))
+    """The result of an earlier measurement, or of a disturbed one if it is recent; nothing is measured."""
+    path = cache_path(tree, cores)
+    found = _recall(path)
+    if found is not None:
+        return found
+    found = _recall(_disturbed(path))
+    if found is None or not _recent(found.measured_utc):
+        return None
+    return replace(found, undisturbed=False)
 
 
 def cache_path(tree: Tree, cores: Cores) -> Path:
@@ -70,6 +83,19 @@ def cache_path(tree: Tree, cores: Cores) -> Path:
         ]
     )
     return _cache_home() / "cotenant" / "roofline" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _disturbed(path: Path) -> Path:
+    return path.with_suffix(".disturbed.json")
+
+
+def _recent(measured_utc: str) -> bool:
+    """Measuring again would cost seconds, and most likely be disturbed as well."""
+    try:
+        age = datetime.now(UTC) - datetime.fromisoformat(measured_utc)
+    except (TypeError, ValueError):
+        return False
+    return timedelta(0) <= age < _KEPT
 
 
 def _cache_home() -> Path:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from cotenant.devices.cpu.cores import Cores, format_cores
-from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport, SharingMode
+from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
@@ -69,7 +69,7 @@ class CpuArrangement:
     mode: str
     tenants: tuple[str, ...]
     hosts: tuple[HostPlan, ...]
-    ground: Ground | None = None
+    fixture: Fixture | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """One sentence for each way in which the cores are not shared as asked."""
@@ -121,7 +121,7 @@ def _differences(name: str, wanted: Mapping[str, Any], observed: Mapping[str, An
 def _cores(cores: Cores) -> str:
     if not cores:
         return "no known core"
-    return f"core{'s' if len(cores) > 1 else ''} {format_cores(cores)}"
+    return f"{'cores' if len(cores) > 1 else 'core'} {format_cores(cores)}"
 
 
 def arrange(physical: Sequence[Cores], sharing: Sharing, tenants: Sequence[Tenant]) -> CpuArrangement:

@@ -15,6 +15,7 @@ from cotenant.devices.nvidia.sharing import processes, streams
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, host_plan, ranks
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
+from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
@@ -25,7 +26,7 @@ LACKING = ("power", "energy", "clocks", "temperature", "throttling", "SM, tensor
 NVIDIA_ONLY = ("mps", "mps-static", "green", "mig", "exclusive")
 
 
-class TorchAccelerator:
+class TorchAccelerator(SingleDevice):
     """One device of torch's, by its number."""
 
     simulated = False

@@ -1,23 +1,23 @@
 """An NVIDIA GPU (or one MIG instance of it) as a device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from cotenant import workloads
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
-from cotenant.devices.nvidia.sharing import Grounds, Place, arrange, sharing_modes
+from cotenant.devices.nvidia.sharing import Fixtures, Place, arrange, sharing_modes
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
+from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import Tree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
-from cotenant.workloads.protocol import Dtype, WorkloadSpec
+from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.activity import Activity
@@ -29,7 +29,7 @@ TENSOR_CORES: Mapping[int, tuple[str, ...]] = {7: ("float16",), 8: ("tf32", "flo
 """By compute capability: number formats whose matrix products run on tensor cores; newer: those of 8 and fp8."""
 
 
-class CudaDevice:
+class CudaDevice(SingleDevice):
     """One GPU. The driver is asked through NVML; torch is only used in tenants' processes."""
 
     simulated = False
@@ -39,7 +39,7 @@ class CudaDevice:
         self.gpu = gpu
         self.instance = instance
         self._flush_l2 = False
-        self._grounds: Grounds = {}
+        self._fixtures: Fixtures = {}
         self._probes: Sequence[Probe] | None = None
         self._activity: Activity | None = None
 
@@ -90,12 +90,20 @@ class CudaDevice:
             "cores": self.host_cores,
         }
 
-    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that this GPU does well, unless it or its workload names one."""
-        if spec.dtype is not None or on_cpu():
-            return spec
-        own = getattr(workloads.find(spec.name), "dtype", None)
-        return spec.model_copy(update={"dtype": own or self.default_dtype})
+    @property
+    def stand_in(self) -> bool:
+        """Set by an environment variable, for tests of everything but the GPU."""
+        return on_cpu()
+
+    @property
+    def nsys_index(self) -> int | None:
+        """The driver's; of a MIG instance its parent's."""
+        return None if self.stand_in else self.gpu.index
+
+    @property
+    def reports_priorities(self) -> bool:
+        """A stream's priority is read back from torch, a client's from the MPS daemon."""
+        return True
 
     def sharings(self) -> tuple[SharingMode, ...]:
         """Every way to share it, and what the missing ones miss."""
@@ -110,7 +118,7 @@ class CudaDevice:
                 hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or make an instance: "
                 f"sudo nvidia-smi mig -i {self.gpu.index} -cgi PROFILE -C",
             )
-        return arrange(place, self._grounds, sharing, tenants)
+        return arrange(place, self._fixtures, sharing, tenants)
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""
@@ -172,6 +180,12 @@ class CudaDevice:
         if place.visible.startswith("MIG-"):
             return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)
         return nvml.free_memory_bytes(self.gpu)
+
+    def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
+        """Those that hold a context on the GPU, without the driver's own."""
+        from cotenant.devices.nvidia.occupants import others_on
+
+        return others_on(self.gpu, self.name, own)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak FLOP/s by dtype and memory bandwidth, measured once and remembered."""

@@ -39,6 +39,21 @@ class JetsonGpu(TorchAccelerator):
         """Every Jetson since Xavier has tensor cores for it, and a Nano runs it at twice the rate."""
         return "float16"
 
+    @property
+    def stand_in(self) -> bool:
+        """Set by an environment variable, for tests of everything but the GPU."""
+        return on_cpu()
+
+    @property
+    def nsys_index(self) -> int | None:
+        """The board has one GPU."""
+        return None if self.stand_in else 0
+
+    @property
+    def reports_priorities(self) -> bool:
+        """A stream's priority is read back from torch."""
+        return True
+
     def lock_keys(self) -> tuple[str, ...]:
         """One GPU per board."""
         return ("jetson-gpu",)

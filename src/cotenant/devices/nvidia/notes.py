@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant.devices.nvidia.state_folder import state_folder
+from cotenant.devices.state_folder import state_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """What a study asks of a GPU's controls, checked against the GPU before anything starts. Pure."""
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Any
 
 from cotenant.devices.nvidia.nvml import GpuFacts
 from cotenant.errors import DeviceError
+from cotenant.text import did_you_mean
 
 CONTROLS: Mapping[str, str] = {
     "sm_clock_mhz": "lock the SMs' clock",
@@ -99,9 +99,8 @@ def _named(gpu: GpuFacts, settings: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in settings.items():
         name = SAME.get(key, key)
         if name not in CONTROLS:
-            near = difflib.get_close_matches(str(key), CONTROLS, n=1)
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            raise DeviceError(f"{gpu.label} has no control {key!r}", hint=f"{meant}there are {', '.join(CONTROLS)}")
+            hint = did_you_mean(str(key), CONTROLS) or f"there are {', '.join(CONTROLS)}"
+            raise DeviceError(f"{gpu.label} has no control {key!r}", hint=hint)
         if name in named:
             raise DeviceError(f"{key!r} and {name!r} are the same control", hint="leave one of them out")
         named[name] = value

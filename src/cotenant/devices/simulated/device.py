@@ -13,7 +13,9 @@ from cotenant.devices.simulated.request import Request, request_of
 from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.simulated.traces import calibrated
 from cotenant.devices.simulated.trust import Kind, validated_errors
+from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
+from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
@@ -57,7 +59,7 @@ class Controls:
 
 
 @dataclass(slots=True)
-class SimulatedGpu:
+class SimulatedGpu(SingleDevice):
     """One simulated GPU: a typical one, or one of a fleet."""
 
     name: str
@@ -73,6 +75,11 @@ class SimulatedGpu:
     def meaning(self) -> str:
         """What it is, in one clause."""
         return f"{self.gpu.title}, simulated: {self.gpu.sms} SMs, {self.gpu.memory_gib:.3g} GiB"
+
+    def simulation(self, member: str | None = None) -> "SimulatedGpu":
+        """Itself."""
+        del member
+        return self
 
     @property
     def default_dtype(self) -> Dtype:
@@ -160,21 +167,18 @@ class SimulatedGpu:
         return self.gpu.memory_bytes
 
     @property
-    def context_bytes(self) -> int:
-        """What a tenant takes before it holds a model."""
+    def tenant_bytes(self) -> int:
+        """A CUDA context."""
         return int(self.gpu.context_mib * 2**20)
+
+    def room(self, memory_bytes: int | None = None) -> Room:
+        """As of a real GPU, with a context of this one's size."""
+        return replace(SingleDevice.room(self, memory_bytes), reserved_bytes=self.tenant_bytes)
 
     def memory_bytes(self, spec: WorkloadSpec) -> int:
         """What a tenant needs: its context, weights, inputs and activations at their peak, and what is lost between."""
         needed = need(self.request(spec).properties, self.gpu)
-        return self.context_bytes if needed is None else needed.total
-
-    def spec(self, spec: WorkloadSpec) -> WorkloadSpec:
-        """The spec with the number format that this GPU does well, unless it or its workload names one."""
-        if spec.dtype is not None:
-            return spec
-        own = getattr(workloads.find(spec.name), "dtype", None)
-        return spec.model_copy(update={"dtype": own or self.default_dtype})
+        return self.tenant_bytes if needed is None else needed.total
 
     def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
         """The request's kernels, from a dry run of the workload; remembered."""

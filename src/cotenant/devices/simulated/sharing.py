@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from cotenant.devices.protocol import Ground, HostPlan, SeatReport, SharingMode
+from cotenant.devices.protocol import Fixture, HostPlan, SeatReport, SharingMode
 from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
 from cotenant.prediction.gpu import GpuSpec, MigProfile
@@ -58,7 +58,7 @@ class SimulatedArrangement:
     slicing: Slicing | None = None
     shared_host: bool = False
     hosts: tuple[HostPlan, ...] = ()
-    ground: Ground | None = None
+    fixture: Fixture | None = None
 
     def verify(self, reports: Sequence[SeatReport]) -> tuple[str, ...]:
         """A simulated GPU is shared as it was laid out."""

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from cotenant.devices.protocol import Device
 from cotenant.errors import TenantFailed
 from cotenant.measure.batching.outcomes import Attempt, classify
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
 
 FIRST = 0.9
@@ -70,16 +71,17 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
         batch = max(low + 1, int(low * GROWTH)) if high is None else (low + high) // 2
 
 
-def attempt_on(
-    device: Device, spec: WorkloadSpec, options: Mapping[str, Any], memory_bytes: int | None
-) -> Callable[[int], Attempt]:
-    """Attempts on a device, each in a fresh process."""
+def attempt_on(device: Device, spec: WorkloadSpec, memory_bytes: int | None) -> Callable[[int], Attempt]:
+    """Attempts on a device, each in a fresh process, alone on it."""
+    tenant = Tenant(name=spec.name, of=spec.name, workload=spec, load=Load(kind="closed"))
+    [host] = device.arrange(Sharing(mode=ALONE), [tenant]).hosts
+    options = dict(host.seats[0].options)
 
     def attempt(batch: int) -> Attempt:
         order = {
             "device": device.name,
             "workload": spec.model_copy(update={"batch": batch}).model_dump(mode="json"),
-            "options": dict(options),
+            "options": options,
             "memory_bytes": memory_bytes,
         }
         try:

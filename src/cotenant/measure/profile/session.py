@@ -14,12 +14,12 @@ from typing import Any
 from cotenant.devices.protocol import Device
 from cotenant.errors import RunFolderError, TenantFailed
 from cotenant.measure import calibration, provenance
+from cotenant.measure.bench import bench_for
 from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
 from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import Plan
 from cotenant.measure.profile import kernels as found_kernels
 from cotenant.measure.profile.adopt import adopt, trials_of
-from cotenant.measure.profile.bench import bench_for
 from cotenant.measure.profile.tools import Tool, interpreter
 from cotenant.measure.profile.trials import BEGINS, DONE, Order
 from cotenant.store.folder import RunFolder
@@ -193,7 +193,7 @@ def _rates(plan: Plan, device: Device, listener: Listener) -> dict[str, float]:
     if not tenants:
         return {}
     listener(Preparing("measuring what each tenant can do alone"))
-    bench, rates = bench_for(device, "capacity"), {}
+    bench, rates = bench_for(device, run="capacity"), {}
     try:
         trials = calibration.capacity_trials(tenants, window_s=1.0, lead_s=LEAD_S, seed=plan.study.seed)
         bench.prepare(trials)

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cotenant.devices.nvidia.device import CudaDevice
-from cotenant.devices.nvidia.torch_side import ON_CPU
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError
 from cotenant.measure.profile.tenant_side import VARIABLE
@@ -98,8 +96,8 @@ def choose(device: Device, wanted: str | None) -> Tool:
     path = shutil.which("nsys")
     if wanted == NSYS and path is None:
         raise DeviceError("nsys is not installed", hint="install Nsight Systems, or use --tool torch")
-    index = _gpu_index(device)
-    on_a_cpu = device.name.startswith("cpu") or device.name.endswith(ON_CPU)
+    index = device.nsys_index
+    on_a_cpu = device.kind == "cpu" or device.stand_in
     if wanted == TORCH:
         return TorchTool(notes=(ON_A_CPU,) if on_a_cpu else ())
     if path is None or (index is None and wanted is None):
@@ -121,16 +119,6 @@ def last_line(done: "subprocess.CompletedProcess[str] | None") -> str:
         return "it did not answer"
     lines = [line.strip() for text in (done.stderr, done.stdout) for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
-
-
-def _gpu_index(device: Device) -> int | None:
-    """The number of an NVIDIA GPU that torch computes on, however it was named; of a MIG instance its parent's."""
-    if device.name.endswith(ON_CPU):
-        return None
-    if isinstance(device, CudaDevice):
-        return device.gpu.index
-    match = re.fullmatch(r"cuda:(\d+)", device.name)  # the GPU of a Jetson
-    return None if match is None else int(match[1])
 
 
 def _metric_options(nsys: str, index: int | None) -> tuple[tuple[str, ...], str | None]:

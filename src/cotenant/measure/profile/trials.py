@@ -29,13 +29,13 @@ def main(file: Path) -> int:
     """Do as the order says; a failure is a sentence on standard error."""
     order = Order.model_validate_json(file.read_text(encoding="utf-8"))
     from cotenant.devices import find_device
-    from cotenant.measure.profile.bench import bench_for
+    from cotenant.measure.bench import bench_for
     from cotenant.store.folder import RunFolder
 
     try:
         device = find_device(order.device)
         folder = RunFolder.create(Path(order.folder), order.manifest)
-        bench = bench_for(device, folder.run)
+        bench = bench_for(device, run=folder.run)
         try:
             bench.prepare(order.trials)
             for trial in order.trials:

@@ -8,7 +8,7 @@ from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.samples import samples_of, settled_clock_mhz
-from cotenant.measure.simulated.scene import Scene, make_scene, play, seat_outcome, shortages, unserved
+from cotenant.measure.simulated.setup import TrialSetup, play, seat_outcome, set_up, shortages, unserved
 from cotenant.prediction.sharing.simulate import Outcome
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
@@ -20,7 +20,7 @@ class SimulatedBench:
     def __init__(self, device: SimulatedGpu, *, run: str) -> None:
         self._device, self._run = device, run
         self._coming: list[Trial] = []
-        self._ahead: tuple[Trial, Scene, Future[Outcome]] | None = None
+        self._ahead: tuple[Trial, TrialSetup, Future[Outcome]] | None = None
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="simulation")
 
     def prepare(self, trials: Sequence[Trial]) -> None:
@@ -48,17 +48,17 @@ class SimulatedBench:
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
         """One trial; a mix that doesn't fit is recorded, never raised."""
         device, started_utc = self._device, now_utc()
-        scene, fates, simulated = self._begun(trial, rates)
+        setup, fates, simulated = self._begun(trial, rates)
         self._begin_next(trial, rates)
         if simulated is None:
-            outcomes, samples = [unserved(seat, fates) for seat in scene.seats], Samples({}, ())
+            outcomes, samples = [unserved(seat, fates) for seat in setup.seats], Samples({}, ())
         else:
             outcome = simulated.result()
             outcomes = [
-                seat_outcome(device, seat, requests, scene)
-                for seat, requests in zip(scene.seats, outcome.requests, strict=True)
+                seat_outcome(device, seat, requests, setup)
+                for seat, requests in zip(setup.seats, outcome.requests, strict=True)
             ]
-            samples = samples_of(device, outcome, scene.controls.limits)
+            samples = samples_of(device, outcome, setup.controls.limits)
         return assemble(
             trial,
             outcomes,
@@ -69,7 +69,7 @@ class SimulatedBench:
                 simulated=True,
                 cores=1,
                 started_utc=started_utc,
-                timing=scene.timing,
+                timing=setup.timing,
                 samples=samples,
                 sharing_violations=(),
                 control_violations=(),
@@ -78,14 +78,14 @@ class SimulatedBench:
 
     def _begun(
         self, trial: Trial, rates: Mapping[str, float]
-    ) -> tuple[Scene, Mapping[str, str], Future[Outcome] | None]:
+    ) -> tuple[TrialSetup, Mapping[str, str], Future[Outcome] | None]:
         """The trial on its way, or who ran out of memory."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] == trial:
             return ahead[1], {}, ahead[2]
-        scene = make_scene(self._device, trial, rates)
-        fates = shortages(self._device, scene)
-        return scene, fates, None if fates else self._worker.submit(self._simulated, scene)
+        setup = set_up(self._device, trial, rates)
+        fates = shortages(self._device, setup)
+        return setup, fates, None if fates else self._worker.submit(self._simulated, setup)
 
     def _begin_next(self, trial: Trial, rates: Mapping[str, float]) -> None:
         """While one trial's records are written, the next one is already simulated: compiled code needs no lock."""
@@ -94,10 +94,10 @@ class SimulatedBench:
         following = self._coming.index(trial) + 1
         if following < len(self._coming):
             coming = self._coming[following]
-            scene, fates, simulated = self._begun(coming, rates)
-            self._ahead = None if fates or simulated is None else (coming, scene, simulated)
+            setup, fates, simulated = self._begun(coming, rates)
+            self._ahead = None if fates or simulated is None else (coming, setup, simulated)
 
-    def _simulated(self, scene: Scene) -> Outcome:
-        outcome = play(self._device, scene, None)
-        clock = settled_clock_mhz(self._device, outcome, scene.controls.limits)
-        return outcome if clock is None else play(self._device, scene, clock)
+    def _simulated(self, setup: TrialSetup) -> Outcome:
+        outcome = play(self._device, setup, None)
+        clock = settled_clock_mhz(self._device, outcome, setup.controls.limits)
+        return outcome if clock is None else play(self._device, setup, clock)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cotenant.devices.group import DeviceGroup
+from cotenant.devices.protocol import Device
 from cotenant.devices.simulated.device import SimulatedGpu
 from cotenant.measure.assemble import Circumstances, assemble
 from cotenant.measure.gather import SeatOutcome
@@ -19,7 +19,7 @@ from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
 from cotenant.measure.simulated.heat import STEADY, Start, start_of
 from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
-from cotenant.measure.simulated.scene import NS, Scene, make_scene, play, seat_outcome, shortages, timing_of, unserved
+from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.prediction.power.dies import LONGHORN, Die, Dies
 from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import settle_fleet
@@ -41,7 +41,7 @@ class _Stage:
     device: SimulatedGpu
     die: Die
     """With the air of this trial."""
-    scene: Scene
+    setup: TrialSetup
     start: Start
     fates: Mapping[str, str]
 
@@ -49,7 +49,7 @@ class _Stage:
 class SimulatedFleetBench:
     """A group of simulated GPUs made ready for trials."""
 
-    def __init__(self, group: DeviceGroup, *, run: str, before: Before | None) -> None:
+    def __init__(self, group: Device, *, run: str, before: Before | None) -> None:
         self._group, self._run, self._before = group, run, before
         self._left: dict[str, Heat] = {}
         self._activities: dict[str, Activity] = {}
@@ -90,7 +90,7 @@ class SimulatedFleetBench:
         parts = list(self._workers.map(_played, stages, clocks, [every_s] * len(stages)))
         if self._before is not None and self._before.above_idle_c is not None:
             for stage in stages:
-                limits = stage.scene.controls.limits
+                limits = stage.setup.controls.limits
                 self._left[stage.device.name] = warm(stage.device.gpu, activity, stage.die, limits)
         by_name = {outcome.tenant.name: outcome for outcomes, _ in parts for outcome in outcomes}
         return assemble(
@@ -112,21 +112,19 @@ class SimulatedFleetBench:
         )
 
     def _member(self, name: str | None) -> SimulatedGpu:
-        member = self._group.member(name)
-        assert isinstance(member, SimulatedGpu)
-        return member
+        return self._group.simulation(name)
 
     def _stage(self, trial: Trial, name: str, tenants: tuple[Tenant, ...], rates: Mapping[str, float]) -> _Stage:
         device = self._member(name)
         alone = trial.sharing.mode == APART or len(tenants) == 1
         sharing = Sharing(mode=ALONE) if alone else trial.sharing
-        scene = make_scene(device, trial.model_copy(update={"tenants": tenants, "sharing": sharing}), rates)
+        setup = set_up(device, trial.model_copy(update={"tenants": tenants, "sharing": sharing}), rates)
         random = np.random.default_rng(stable_number(trial.seed, "air", trial.number, name))
         # The air that reaches a GPU is not the same from run to run; how much it differs was measured.
         warmer = float(LONGHORN.run_to_run_c * random.standard_normal())
         die = replace(device.die, inlet_c=device.die.inlet_c + warmer)
         start = start_of(device.gpu, die, self._left.get(name), self._before, name=name)
-        return _Stage(device, die, scene, start, shortages(device, scene))
+        return _Stage(device, die, setup, start, shortages(device, setup))
 
     def _activity(self, trial: Trial, stages: Sequence[_Stage]) -> Activity:
         """What the mix does on a typical die, found once for all members and blocks."""
@@ -134,13 +132,13 @@ class SimulatedFleetBench:
         if key not in self._activities:
             runs = [stage for stage in stages if not stage.fates]
             self._activities[key] = (
-                mean_activity(play(runs[0].device, runs[0].scene, None)) if runs else Activity(0.0, 0.0)
+                mean_activity(play(runs[0].device, runs[0].setup, None)) if runs else Activity(0.0, 0.0)
             )
         return self._activities[key]
 
     def _clocks(self, stages: Sequence[_Stage], activity: Activity) -> list[float]:
         """The clock of each member: where it settles, or its mean while it still warms up."""
-        gpu, limits = stages[0].device.gpu, stages[0].scene.controls.limits
+        gpu, limits = stages[0].device.gpu, stages[0].setup.controls.limits
         assumed = assumed_over_typical(gpu, activity)
         settled = settle_fleet(gpu, activity, Dies.of([stage.die for stage in stages]), limits).clock_mhz
         held = [
@@ -150,7 +148,7 @@ class SimulatedFleetBench:
         return [clock * assumed for clock in held]
 
 
-def _by_member(group: DeviceGroup, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
+def _by_member(group: Device, trial: Trial) -> Iterator[tuple[str, tuple[Tenant, ...]]]:
     members: dict[str, list[Tenant]] = {}
     for tenant in trial.tenants:
         members.setdefault(tenant.member or group.names[0], []).append(tenant)
@@ -158,7 +156,7 @@ def _by_member(group: DeviceGroup, trial: Trial) -> Iterator[tuple[str, tuple[Te
 
 
 def _mean_clock(stage: _Stage, activity: Activity) -> float:
-    timing, limits = stage.scene.timing, stage.scene.controls.limits
+    timing, limits = stage.setup.timing, stage.setup.controls.limits
     truth = timeline(
         stage.device.gpu,
         [Phase(timing.window_end_ns / NS, activity)],
@@ -173,13 +171,13 @@ def _mean_clock(stage: _Stage, activity: Activity) -> float:
 
 def _played(stage: _Stage, clock_mhz: float, every_s: float) -> tuple[list[SeatOutcome], Samples]:
     if stage.fates:
-        return [unserved(seat, stage.fates) for seat in stage.scene.seats], Samples({}, ())
-    outcome = play(stage.device, stage.scene, clock_mhz)
+        return [unserved(seat, stage.fates) for seat in stage.setup.seats], Samples({}, ())
+    outcome = play(stage.device, stage.setup, clock_mhz)
     outcomes = [
-        seat_outcome(stage.device, seat, requests, stage.scene)
-        for seat, requests in zip(stage.scene.seats, outcome.requests, strict=True)
+        seat_outcome(stage.device, seat, requests, stage.setup)
+        for seat, requests in zip(stage.setup.seats, outcome.requests, strict=True)
     ]
-    limits = stage.scene.controls.limits
+    limits = stage.setup.controls.limits
     samples = samples_of(stage.device, outcome, limits, die=stage.die, start=stage.start.heat)
     if every_s and samples.columns:
         kept = samples.columns["t_ns"] % round(every_s * NS) == 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cotenant.measure.gather import Timing
 from cotenant.measure.tenants.arena import Board
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.listening import answers
 from cotenant.measure.tenants.messages import HostResult, TrialOrder
 from cotenant.measure.tenants.seat_run import SeatRun

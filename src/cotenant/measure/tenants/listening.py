@@ -4,7 +4,7 @@ import selectors
 import time
 from collections.abc import Iterator, Sequence
 
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import HostReady, HostResult
 
 LOOK_S = 1.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.tenants.arena import Arena, Board, opened
-from cotenant.measure.tenants.hosts import HostProcess
+from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatTrial
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns

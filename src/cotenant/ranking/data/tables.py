@@ -1,7 +1,6 @@
 """Texts or encoded images in the rows of a table: CSV, TSV, Parquet."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from cotenant.errors import DataError
 from cotenant.ranking.data.images import Images, readable
 from cotenant.ranking.data.labelling import numbered, usable_items
 from cotenant.ranking.data.texts import Texts, fingerprint_of
+from cotenant.text import did_you_mean
 
 TABLES = (".csv", ".tsv", ".parquet")
 
@@ -60,8 +60,7 @@ def check_columns(where: Path, columns: Mapping[str, str], known: Sequence[str])
     """Refuse a column that is not there."""
     for role, column in columns.items():
         if column not in known:
-            near = get_close_matches(column, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known[:12])}"
+            hint = did_you_mean(column, known) or f"it has {', '.join(known[:12])}"
             raise DataError(f"{where} has no column {column!r} to take as {role}", hint=hint)
 
 

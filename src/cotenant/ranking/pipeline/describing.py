@@ -11,7 +11,7 @@ from cotenant.ranking.candidate import kind_of
 from cotenant.ranking.pipeline import host_estimates
 from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble
 from cotenant.ranking.pipeline.options import SearchOptions
-from cotenant.ranking.pipeline.scene import cuts, feature_width
+from cotenant.ranking.pipeline.stages import cuts, feature_width
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs

@@ -13,7 +13,7 @@ from cotenant.workloads.properties import remembered
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, StageCost, WorkloadSpec
 
 if TYPE_CHECKING:
-    from cotenant.ranking.pipeline.scene import Scene
+    from cotenant.ranking.pipeline.stages import SearchStages
 
 STAGES = (
     "load_model",
@@ -61,33 +61,33 @@ class SearchPipeline:
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Make the weights' file, open the data, and be ready to begin."""
-        from cotenant.ranking.pipeline.scene import set_up
+        from cotenant.ranking.pipeline.stages import set_up
 
         entry, options = checked(spec)
-        scene = set_up(entry, spec, options, device=place.torch_device, dtype=spec.dtype or place.default_dtype)
+        shared = set_up(entry, spec, options, device=place.torch_device, dtype=spec.dtype or place.default_dtype)
         return Built(
-            stages=_stages(scene, options),
+            stages=_stages(shared, options),
             dtype=spec.dtype or place.default_dtype,
             weights=entry.folder or f"random({spec.seed})",
-            seq=scene.seq,
-            facts=scene.facts,
-            close=scene.close,
+            seq=shared.seq,
+            facts=shared.facts,
+            close=shared.close,
         )
 
 
-def _stages(scene: "Scene", options: SearchOptions) -> tuple[Stage, ...]:
+def _stages(shared: "SearchStages", options: SearchOptions) -> tuple[Stage, ...]:
     one_batch = (
-        Stage("load_data", scene.load_data),
-        Stage("data_to_device", scene.data_to_device),
-        Stage("inference", scene.inference),
-        Stage("to_host", scene.to_host),
+        Stage("load_data", shared.load_data),
+        Stage("data_to_device", shared.data_to_device),
+        Stage("inference", shared.inference),
+        Stage("to_host", shared.to_host),
     )
     return (
-        Stage("load_model", scene.load_model),
-        Stage("model_to_device", scene.model_to_device),
-        Stage("first_batch", scene.first_batch, first_output=True),
+        Stage("load_model", shared.load_model),
+        Stage("model_to_device", shared.model_to_device),
+        Stage("first_batch", shared.first_batch, first_output=True),
         *one_batch * (options.batches - 1),
-        Stage("score", scene.score),
+        Stage("score", shared.score),
     )
 
 

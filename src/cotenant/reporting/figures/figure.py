@@ -1,8 +1,6 @@
 """A figure: a specification, the few rows it draws, and what a reader has to know about it."""
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -66,17 +64,6 @@ class Absent:
     name: str
     title: str
     reason: str
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """The rows as CSV: a header, then a line each; text that a spreadsheet would run as a formula is defused."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_harmless(row.get(column)) for column in columns])
-    return out.getvalue()
 
 
 def _harmless(value: Any) -> Any:

@@ -1,16 +1,15 @@
 """What a reader gets first, as plain values for a template: may these share, how, and what does each of them pay."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
-from cotenant.text import NOTHING, figure, percent, ratio
+from cotenant.text import NOTHING, figure, percent, ratio, with_interval
 
 Gain = Literal["more", "less", "unclear", "unknown"]
 GAINS: Mapping[Gain, str] = {
@@ -90,14 +89,6 @@ def slowdown(tenant: TenantSummary, *, short: bool = False) -> str:
     if short:
         return f"{least}{NOTHING if tenant.slowdown.est is None else ratio(tenant.slowdown.est)}"
     return least + with_interval(tenant.slowdown, ratio)
-
-
-def with_interval(number: Number | QuantileEstimate, form: Callable[[float], str]) -> str:
-    """`1.62 [1.58, 1.67]`; an end that the data does not give is a question mark; a dash without a number."""
-    if number.est is None:
-        return NOTHING
-    ends = ", ".join("?" if end is None else form(end) for end in (number.lo, number.hi))
-    return f"{form(number.est)} [?]" if number.lo is None and number.hi is None else f"{form(number.est)} [{ends}]"
 
 
 def quantile(estimate: QuantileEstimate) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cotenant.devices.protocol import Finding
 from cotenant.reporting.terminal.literal import literal
+from cotenant.text import amount
 
 SYMBOLS = {
     "ok": Text("✓ ok", "green"),
@@ -44,7 +45,7 @@ def _lines(findings: Sequence[Finding]) -> Table:
 def closing(findings: Sequence[Finding]) -> Text:
     """`ready`, or `not ready` and how many problems stand in the way."""
     count = Counter(finding.state for finding in findings)
-    warnings = f" ({count['warning']} warning{'s' * (count['warning'] > 1)})" if count["warning"] else ""
+    warnings = f" ({amount(count['warning'], 'warning')})" if count["warning"] else ""
     if not count["problem"]:
         return Text(f"ready{warnings}", "bold green")
-    return Text(f"not ready: {count['problem']} problem{'s' * (count['problem'] > 1)}{warnings}", "bold red")
+    return Text(f"not ready: {amount(count['problem'], 'problem')}{warnings}", "bold red")

@@ -15,7 +15,7 @@ from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import NOTHING, figure
+from cotenant.text import figure, with_interval, without_interval
 
 STYLES = {"slower": "bold red", "faster": "green", "same": "dim", "ambiguous": "yellow"}
 COLUMNS = ("tenant", "before ms", "now ms", "ratio", "verdict")
@@ -120,15 +120,16 @@ def _verdict(row: RowChange) -> str:
 
 
 def _short(number: Number) -> str:
-    return NOTHING if number.est is None else figure(number.est, 4)
+    return without_interval(number, lambda value: figure(value, 4))
 
 
 def _ratio(number: Number) -> str:
-    if number.est is None:
-        return NOTHING
-    ends = "[?]" if number.lo is None or number.hi is None else f"[{number.lo:.3f}, {number.hi:.3f}]"
-    return f"{number.est:.3f} {ends}"
+    return with_interval(number, _thousandths)
 
 
 def _ratio_alone(number: Number) -> str:
-    return NOTHING if number.est is None else f"{number.est:.3f}"
+    return without_interval(number, _thousandths)
+
+
+def _thousandths(value: float) -> str:
+    return f"{value:.3f}"

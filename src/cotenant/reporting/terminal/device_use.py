@@ -70,10 +70,6 @@ class DeviceUse:
         return {label: reading.source for label, reading in named.items() if reading is not None}
 
 
-def _percent(value: float) -> str:
-    return percent(value)
-
-
 def _gibibytes(value: float) -> str:
     return figure(value / 2**30)
 
@@ -82,10 +78,10 @@ COLUMNS = (
     ("power W", "power_w", figure),
     ("SM clock MHz", "sm_clock_mhz", figure),
     ("°C", "temperature_c", figure),
-    ("throttled", "throttled_share", _percent),
-    ("SM", "sm_active", _percent),
-    ("tensor", "tensor_active", _percent),
-    ("DRAM", "dram_active", _percent),
+    ("throttled", "throttled_share", percent),
+    ("SM", "sm_active", percent),
+    ("tensor", "tensor_active", percent),
+    ("DRAM", "dram_active", percent),
     ("memory GiB", "memory_used_bytes", _gibibytes),
     ("J/request", "energy_per_request_j", figure),
 )

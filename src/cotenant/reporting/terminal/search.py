@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.ranking.outcome import Outcome, Ranked
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import NOTHING, duration, figure, percent, size
+from cotenant.text import NOTHING, amount, duration, figure, percent, size
 
 
 def outcome_tables(outcome: Outcome) -> tuple[RenderableType, ...]:
@@ -28,7 +28,7 @@ def headline(outcome: Outcome) -> str:
     way = "every model saw every item" if outcome.exact else "successive halving"
     ranked = len(outcome.ranking)
     return (
-        f"{ranked} model{'s' * (ranked != 1)} ranked on {outcome.data}: {outcome.items:,} items, "
+        f"{amount(ranked, 'model')} ranked on {outcome.data}: {outcome.items:,} items, "
         f"{outcome.classes} classes, scorer {outcome.scorer}, {way}"
     )
 
@@ -67,7 +67,7 @@ def sentences(outcome: Outcome) -> list[str]:
         f"{size(outcome.memory_bytes)} allowed."
     )
     if outcome.skipped:
-        said.append(f"Left out as bad: {outcome.skipped:,} item{'s' * (outcome.skipped != 1)} or empty classes.")
+        said.append(f"Left out as bad: {amount(outcome.skipped, 'item')} or empty classes.")
     if outcome.timed:
         said.append("Models with random weights were timed and not ranked: their scores would say nothing.")
     return [*said, *outcome.notes]

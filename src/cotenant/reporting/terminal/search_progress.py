@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, Working
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import duration, percent
+from cotenant.text import amount, duration, percent
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def line(event: Event) -> str | None:
             saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
             rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"
             return (
-                f"{event.models} model{'s' * (event.models != 1)}, {event.items:,} items{rounds}: "
+                f"{amount(event.models, 'model')}, {event.items:,} items{rounds}: "
                 f"about {duration(event.predicted_s)}; "
                 f"{saved} of the steps are shared"
             )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.measure.events import BlockDone, Event, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import duration, percent, ratio_with_interval
+from cotenant.text import duration, percent, ratio, with_interval
 
 WIDEST_TOLD = 2.0
 """Beyond a factor of a few, how wide an interval is says nothing more than that nothing is known yet."""
@@ -89,7 +89,7 @@ def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
         return ()
     largest = sorted(standing.last_block.estimates, key=lambda current: -current.slowdown.est)[:most]
     return tuple(
-        literal(f"{now.tenant} {ratio_with_interval(now.slowdown)} in {now.mix}, {now.sharing}") for now in largest
+        literal(f"{now.tenant} {with_interval(now.slowdown, ratio)} in {now.mix}, {now.sharing}") for now in largest
     )
 
 

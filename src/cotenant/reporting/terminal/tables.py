@@ -8,14 +8,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, figure, ratio
+from cotenant.text import NOTHING, Interval, amount, ratio, with_interval, without_interval
 
 VERDICT_STYLES = {"valid": "green", "unstable": "yellow", "invalid": "bold red"}
 MOST_NAMES = 3
@@ -51,34 +50,34 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
     """A line per tenant under a heading per mix and sharing; with all intervals where the page is wide enough."""
     columns = ("tenant", "requests/s", "p50 ms", "p99 ms", "slowdown")
 
-    def table(number: Callable[[Number], str], quantile: Callable[[QuantileEstimate], str]) -> Grouped:
+    def table(form: Callable[[Interval], str]) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
         for tenant in tenants:
             cell = tenant.cell
             heading = ALONE_HEADING if cell.solo else f"{cell.mix}, {cell.sharing}"
             row = (
                 Text(literal(tenant.tenant)),
-                Text(number(tenant.throughput_rps)),
-                _quantile_text(tenant.latency_ms["p50"], quantile),
-                _quantile_text(tenant.latency_ms["p99"], quantile),
+                Text(form(tenant.throughput_rps)),
+                _quantile_text(tenant.latency_ms["p50"], form),
+                _quantile_text(tenant.latency_ms["p99"], form),
                 Text("" if cell.solo else _slowdown(tenant), "bold"),
             )
             sections.setdefault(heading, []).append(row)
         return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
 
-    return Fitting((table(_with_interval, _quantile_with_interval), table(_alone, _quantile_alone)))
+    return Fitting((table(with_interval), table(without_interval)))
 
 
 def mixes_table(mixes: Sequence[MixSummary]) -> Fitting:
     """A line per sharing under a heading per mix, so that ways to share stand below each other."""
     columns = ("sharing", "STP", "ANTT", "Jain", "fairness", "verdict")
 
-    def table(antt: Callable[[Number], str], evenness: Callable[[Number], str]) -> Grouped:
+    def table(antt: Callable[[Interval], str], evenness: Callable[[Interval], str]) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
         for mix in mixes:
             row = (
                 Text(literal(mix.cell.sharing)),
-                Text(_ratio_with_interval(mix.metrics["stp"]), "bold"),
+                Text(with_interval(mix.metrics["stp"], ratio), "bold"),
                 Text(antt(mix.metrics["antt"])),
                 Text(evenness(mix.metrics["jain"])),
                 Text(evenness(mix.metrics["fairness"])),
@@ -87,7 +86,12 @@ def mixes_table(mixes: Sequence[MixSummary]) -> Fitting:
             sections.setdefault(mix.cell.mix, []).append(row)
         return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
 
-    whole, short = _ratio_with_interval, _ratio_alone
+    def whole(number: Interval) -> str:
+        return with_interval(number, ratio)
+
+    def short(number: Interval) -> str:
+        return without_interval(number, ratio)
+
     return Fitting((table(whole, whole), table(whole, short), table(short, short)))
 
 
@@ -116,7 +120,7 @@ def failed_checks(mixes: Sequence[MixSummary], reasons: Mapping[str, str] = Mapp
         check = CHECKS.get(name)
         text.append("\n" if text else "")
         text.append(literal(name), VERDICT_STYLES[check.when_failed if check else "invalid"])
-        text.append(f" failed in {count} trial{'s' * (count > 1)} of {literal(_some(where[name]))}")
+        text.append(f" failed in {amount(count, 'trial')} of {literal(_some(where[name]))}")
         if name in reasons:
             text.append(f"\n  the latest: {literal(reasons[name])}")
         if check:
@@ -132,44 +136,12 @@ def _some(names: Sequence[str]) -> str:
 
 def _slowdown(tenant: TenantSummary) -> str:
     at_least = "≥ " if tenant.slowdown_is_least else ""
-    return at_least + _ratio_with_interval(tenant.slowdown)
+    return at_least + with_interval(tenant.slowdown, ratio)
 
 
-def _quantile_text(quantile: QuantileEstimate, form: Callable[[QuantileEstimate], str]) -> Text:
+def _quantile_text(quantile: QuantileEstimate, form: Callable[[Interval], str]) -> Text:
     if quantile.est is not None:
         return Text(form(quantile))
     if quantile.needs_n is not None:
         return Text(f"{NOTHING} (needs {quantile.needs_n - quantile.n:,} more)", "dim")
     return Text("∞" if quantile.n else NOTHING)  # so many were never done that the quantile lies among them
-
-
-def _quantile_with_interval(quantile: QuantileEstimate) -> str:
-    return _bracketed(quantile.est, quantile.lo, quantile.hi, figure)
-
-
-def _quantile_alone(quantile: QuantileEstimate) -> str:
-    return NOTHING if quantile.est is None else figure(quantile.est)
-
-
-def _with_interval(number: Number) -> str:
-    return _bracketed(number.est, number.lo, number.hi, figure)
-
-
-def _alone(number: Number) -> str:
-    return NOTHING if number.est is None else figure(number.est)
-
-
-def _ratio_with_interval(number: Number) -> str:
-    return _bracketed(number.est, number.lo, number.hi, ratio)
-
-
-def _ratio_alone(number: Number) -> str:
-    return NOTHING if number.est is None else ratio(number.est)
-
-
-def _bracketed(est: float | None, lo: float | None, hi: float | None, form: Callable[[float], str]) -> str:
-    """`1.62 [1.58, 1.67]`; an end that the data does not give is a question mark."""
-    if est is None:
-        return NOTHING
-    ends = ", ".join("?" if end is None else form(end) for end in (lo, hi))
-    return f"{form(est)} [?]" if lo is None and hi is None else f"{form(est)} [{ends}]"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from cotenant.workloads.kernels.numbers import BYTES, float_of
+from cotenant.workloads.kernels.numbers import BYTES, FloatName, float_of
 from cotenant.workloads.kernels.repetition import elementwise, repeat, repeated
 from cotenant.workloads.options import Options, read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
@@ -25,6 +25,7 @@ class Launch:
     name: str
     kernels: int
     family: str = "kernel"
+    dtype: FloatName = "float32"
 
     @property
     def about(self) -> str:

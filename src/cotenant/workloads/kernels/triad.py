@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ByteSize, Field
 
-from cotenant.workloads.kernels.numbers import BYTES, float_of
+from cotenant.workloads.kernels.numbers import BYTES, FloatName, float_of
 from cotenant.workloads.kernels.repetition import elementwise, repeat, repeated
 from cotenant.workloads.kernels.room import require_room
 from cotenant.workloads.options import Options, read_options, refuse_unused
@@ -30,6 +30,7 @@ class Triad:
     name: str
     size: int
     family: str = "kernel"
+    dtype: FloatName = "float32"
 
     @property
     def about(self) -> str:

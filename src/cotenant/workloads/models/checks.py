@@ -1,8 +1,7 @@
 """What can't be run is refused here, in one sentence, before anything is built. Needs no torch."""
 
-from difflib import get_close_matches
-
 from cotenant.errors import WorkloadError
+from cotenant.text import did_you_mean
 from cotenant.workloads.models.entry import Family, ModelEntry
 from cotenant.workloads.models.layers import block_count, kept
 from cotenant.workloads.models.libraries import LIBRARIES, check_library
@@ -61,7 +60,7 @@ def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:
     if spec.mode is not None and spec.mode not in entry.modes:
         raise WorkloadError(
             f"{entry.name} has no mode {spec.mode!r}; it has {', '.join(entry.modes)}",
-            hint=_nearest(spec.mode, entry.modes),
+            hint=did_you_mean(spec.mode, entry.modes, cutoff=0.5),
         )
     if spec.train and entry.architecture.trains is None:
         raise WorkloadError(f"{entry.name} has no training step", hint="encoders, decoders and vision models have one")
@@ -114,7 +113,7 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
         if key not in known:
             raise WorkloadError(
                 f"{entry.name} knows no option {key!r}" + (f"; it knows {', '.join(known)}" if known else ""),
-                hint=_nearest(key, known) or "leave it out of `params`",
+                hint=did_you_mean(key, known, cutoff=0.5) or "leave it out of `params`",
             )
     if entry.family == "recommender":
         _check_access(entry, spec)
@@ -123,7 +122,8 @@ def _check_params(entry: ModelEntry, spec: WorkloadSpec) -> None:
     lengths = spec.params.get("lengths", "fixed")
     if lengths not in LENGTHS:
         raise WorkloadError(
-            f"{entry.name}: `lengths` is fixed or sampled, not {lengths!r}", hint=_nearest(str(lengths), LENGTHS)
+            f"{entry.name}: `lengths` is fixed or sampled, not {lengths!r}",
+            hint=did_you_mean(str(lengths), LENGTHS, cutoff=0.5),
         )
     if lengths == "sampled" and spec.mode == "decode":
         raise WorkloadError(
@@ -159,8 +159,3 @@ def _check_access(entry: ModelEntry, spec: WorkloadSpec) -> None:
             f"{entry.name}: `skew` is the exponent of a Zipf law, from 0 (even) to 4, not {skew!r}",
             hint="e.g. `skew: 1.05`",
         )
-
-
-def _nearest(word: str, known: tuple[str, ...]) -> str | None:
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else None

@@ -7,7 +7,6 @@ from typing import Any, Literal
 Family = Literal["encoder", "decoder", "seq2seq", "vision", "recommender"]
 
 DECODER_MODES = ("forward", "prefill", "decode", "generate")
-ENCODER_MODES = ("embed", "classify")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Command:
 
     name: str
     family: str = FAMILY
+    dtype: None = None
     about: str = "a program that answers one line on stdout for each line on stdin"
 
     def check(self, spec: WorkloadSpec) -> None:

@@ -53,6 +53,7 @@ class Endpoint:
 
     name: str
     family: str = FAMILY
+    dtype: None = None
     about: str = "an HTTP server as a black box"
 
     def check(self, spec: WorkloadSpec) -> None:

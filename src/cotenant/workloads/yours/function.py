@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from cotenant.errors import WorkloadError
+from cotenant.text import did_you_mean
 from cotenant.workloads.options import read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 from cotenant.workloads.yours.answer import stages_of
@@ -97,10 +97,9 @@ def load(name: str) -> Callable[..., Any]:
         raise WorkloadError(f"importing `{module_name}` raised {what_and_where(error)}") from error
     for part in path.split("."):
         if not hasattr(found, part):
-            near = get_close_matches(part, [n for n in dir(found) if not n.startswith("_")], n=1)
+            public = [f"{module_name}:{name}" for name in dir(found) if not name.startswith("_")]
             raise WorkloadError(
-                f"`{module_name}` has no `{path}`",
-                hint=f"did you mean `{module_name}:{near[0]}`?" if near else None,
+                f"`{module_name}` has no `{path}`", hint=did_you_mean(f"{module_name}:{part}", public, cutoff=0.7)
             )
         found = getattr(found, part)
     if not callable(found):
@@ -215,10 +214,9 @@ def _own_params(spec: WorkloadSpec) -> Mapping[str, Any]:
 
 def _no_such_module(name: str, missing: str) -> WorkloadError:
     here = [path.stem for path in Path.cwd().glob("*.py")] + [p.parent.name for p in Path.cwd().glob("*/__init__.py")]
-    near = get_close_matches(missing, here, n=1)
     return WorkloadError(
         f"there is no module `{missing}` for `{name}` (looked in {Path.cwd()} and in the installed packages)",
-        hint=f"did you mean `{near[0]}`?" if near else "run from the directory that holds it, or install it",
+        hint=did_you_mean(missing, here) or "run from the directory that holds it, or install it",
     )
 
 

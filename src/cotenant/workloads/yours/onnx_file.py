@@ -41,6 +41,7 @@ class OnnxFile:
 
     name: str
     family: str = FAMILY
+    dtype: None = None
     about: str = "an ONNX file, run by onnxruntime"
 
     def check(self, spec: WorkloadSpec) -> None:

@@ -63,6 +63,7 @@ class TorchScriptFile:
 
     name: str
     family: str = FAMILY
+    dtype: None = None
     about: str = "a TorchScript file"
 
     def check(self, spec: WorkloadSpec) -> None:

@@ -1,5 +1,40 @@
-"""Is this CPU ready to be measured? One small function per question, each with the step that mends it."""
+"""Is this CPU ready to be measured? One small function per question, each with the step that fixes it."""
 
-from cotenant.devices.cpu.checkup.findings import checkup
+from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["checkup"]
+from cotenant.devices.cpu.checkup import limits, load, software
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.protocol import Finding
+from cotenant.devices.tree import Tree
+
+_CHECKS: tuple[Callable[[Tree, Cores], Finding | None], ...] = (
+    limits.cores,
+    limits.hyper_threads,
+    limits.quota,
+    limits.virtual_machine,
+    limits.governor,
+    limits.boost,
+    limits.huge_pages,
+    limits.memory,
+    limits.swap,
+    limits.energy_sensor,
+    limits.hardware_counters,
+)
+
+
+def checkup(tree: Tree, cores: Cores) -> tuple[Finding, ...]:
+    """The findings, after half a second of measuring; a few more the first time, for the peak rates."""
+    found = [check(tree, cores) for check in _CHECKS]
+    found += load.over_a_moment(tree, cores)
+    found += [
+        load.load_average(tree, cores),
+        load.sleep_overshoot(),
+        software.torch_build(cores),
+        software.thread_environment(),
+        software.waiting_threads(cores),
+        software.python_version(),
+        software.disk_space(Path.cwd()),
+        limits.peak_rates(tree, cores),
+    ]
+    return tuple(finding for finding in found if finding is not None)

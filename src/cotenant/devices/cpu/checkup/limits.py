@@ -1,11 +1,13 @@
-"""What the machine is and allows: cores, quota, clocks, memory, permissions."""
+"""What the machine is and allows: cores, quota, clocks, memory, permissions, peak rates."""
 
 from cotenant.devices.cpu import cgroup, machine
 from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, physical_cores
-from cotenant.devices.cpu.sensors.energy import find_packages
+from cotenant.devices.cpu.roofline import roofline
+from cotenant.devices.cpu.sensors.hardware import find_packages
 from cotenant.devices.cpu.sensors.perf import why_not
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
 
 _MIB = 1 << 20
 _GIB = 1 << 30
@@ -144,3 +146,17 @@ def hardware_counters(tree: Tree, cores: Cores) -> Finding:
     elif "not installed" in reason:
         fix = "install your distribution's perf (linux-tools, perf)"
     return Finding("hardware counters", "note", f"{reason}: runs are without them", fix)
+
+
+def peak_rates(tree: Tree, cores: Cores) -> Finding:
+    """Peak rates, measured the first time (a few seconds) and remembered."""
+    try:
+        peak = roofline(tree, cores)
+    except DeviceError as error:
+        return Finding("peak rates", "warning", error.message, error.hint)
+    rates = ", ".join(f"{dtype} {rate / 1e9:.3g}" for dtype, rate in peak.flops_per_s.items())
+    text = f"GFLOP/s: {rates}; memory {peak.bytes_per_s / 1e9:.3g} GB/s"
+    if not peak.undisturbed:
+        fix = "ask again when the machine is idle"
+        return Finding("peak rates", "warning", f"{text}; others used the cores meanwhile, so these are too low", fix)
+    return Finding("peak rates", "ok", text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psutil
 
 from cotenant.devices.cpu.cores import Cores
-from cotenant.devices.cpu.sensors.cpu_time import STEAL, open_time
+from cotenant.devices.cpu.sensors.accounting import STEAL, open_time
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import Tree
 

@@ -1,6 +1,57 @@
-"""Is this GPU ready to be measured? One small function per question, each with the step that mends it."""
+"""Is this GPU ready to be measured? One small function per question, each with the step that fixes it."""
 
-from cotenant.devices.nvidia.checkup.findings import absent, checkup
-from cotenant.devices.nvidia.checkup.mending import fix, restore
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.devices.cpu.checkup import software
+from cotenant.devices.nvidia.checkup import driver, sharings, sources, state
+from cotenant.devices.nvidia.checkup.repair import fix, restore
+from cotenant.devices.nvidia.library import DriverProblem
+from cotenant.devices.protocol import Finding
+from cotenant.devices.tree import Tree
+from cotenant.errors import DeviceError
+
+if TYPE_CHECKING:
+    from cotenant.devices.nvidia.device import CudaDevice
 
 __all__ = ["absent", "checkup", "fix", "restore"]
+
+
+def checkup(device: "CudaDevice", tree: Tree | None = None) -> tuple[Finding, ...]:
+    """The findings of one GPU, after about three seconds of watching its sensors."""
+    tree = tree or Tree()
+    gpu = device.gpu
+    found: list[Finding | None] = [driver.versions(), driver.model(device), driver.torch_for(gpu)]
+    try:
+        found += [
+            state.compute_mode_now(gpu),
+            state.persistence(gpu),
+            state.ecc(gpu),
+            state.memory(gpu),
+            state.foreign_processes(gpu),
+            state.power_limit(gpu),
+            state.clocks(gpu),
+            state.temperature(gpu),
+            state.controls(gpu),
+            *sources.every(device),
+            sources.profiling_counters(tree),
+            *sharings.every(device.place()),
+            sharings.system_daemon(tree),
+            sharings.instances(gpu),
+            *sharings.left_behind(),
+        ]
+    except DriverProblem as problem:  # it got lost while it was asked
+        found.append(Finding("GPU", "problem", problem.message, problem.hint))
+    found += [software.python_version(), software.disk_space(Path.cwd())]
+    return tuple(finding for finding in found if finding is not None)
+
+
+def absent(error: DeviceError, tree: Tree | None = None) -> tuple[Finding, ...]:
+    """What can be said if the GPU that was asked for isn't there."""
+    found = [
+        Finding("GPU", "problem", error.message, error.hint),
+        driver.hardware(tree or Tree()),
+        driver.torch_for(None),
+        *sharings.left_behind(),
+    ]
+    return tuple(finding for finding in found if finding is not None)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_static, processes, streams
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
-from cotenant.devices.protocol import Ground, SharingMode
+from cotenant.devices.protocol import Fixture, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 
@@ -13,9 +13,9 @@ SPLITTING = ("mps", "mps-static", "green", "mig")
 WITHIN = ("processes", "mps", "streams")
 """What can be done within a MIG instance."""
 
-Grounds = MutableMapping[str, Ground]
-"""Grounds by what makes them different, so that arrangements meet on the same one."""
-Kind = TypeVar("Kind", bound=Ground)
+Fixtures = MutableMapping[str, Fixture]
+"""Fixtures by what makes them different, so that arrangements meet on the same one."""
+Kind = TypeVar("Kind", bound=Fixture)
 
 
 def sharing_modes(place: Place) -> tuple[SharingMode, ...]:
@@ -44,13 +44,13 @@ def _only(mode: SharingMode, fit: Sequence[str], why: str, instead: str) -> Shar
 
 
 def arrange(  # noqa: PLR0911 - one return per way
-    place: Place, grounds: Grounds, sharing: Sharing, tenants: Sequence[Tenant]
+    place: Place, fixtures: Fixtures, sharing: Sharing, tenants: Sequence[Tenant]
 ) -> GpuArrangement:
     """Lay a mix out.
 
     Args:
         place: Where.
-        grounds: Those made so far; new ones are added.
+        fixtures: Those made so far; new ones are added.
         sharing: How.
         tenants: Who.
 
@@ -68,19 +68,19 @@ def arrange(  # noqa: PLR0911 - one return per way
             return streams.arrange(place, "streams", tenants)
         case "exclusive":
             return exclusive.arrange(
-                place, _ground(grounds, "exclusive", lambda: exclusive.ExclusiveGround(place.gpu)), tenants
+                place, _fixture(fixtures, "exclusive", lambda: exclusive.ExclusiveFixture(place.gpu)), tenants
             )
         case "green":
             return green.arrange(place, sharing, tenants)
         case "mps":
-            return mps.arrange(place, _ground(grounds, "mps", lambda: mps.MpsGround(place)), sharing, tenants)
+            return mps.arrange(place, _fixture(fixtures, "mps", lambda: mps.MpsFixture(place)), sharing, tenants)
         case "mps-static":
             chunks = mps_static.chunks_of(place, sharing, tenants)
-            cut = _ground(grounds, f"mps-static {chunks}", lambda: mps_static.StaticGround(place, chunks))
+            cut = _fixture(fixtures, f"mps-static {chunks}", lambda: mps_static.StaticFixture(place, chunks))
             return mps_static.arrange(place, cut, chunks, tenants)
         case _:
             profiles = mig.wanted(place, sharing, tenants)
-            instances = _ground(grounds, f"mig {profiles}", lambda: mig.MigGround(place.gpu, profiles))
+            instances = _fixture(fixtures, f"mig {profiles}", lambda: mig.MigFixture(place.gpu, profiles))
             return mig.arrange(place, instances, tenants)
 
 
@@ -108,8 +108,8 @@ def _require(place: Place, modes: dict[str, SharingMode], sharing: Sharing) -> N
         )
 
 
-def _ground(grounds: Grounds, key: str, make: Callable[[], Kind]) -> Kind:
-    found = grounds.get(key)
+def _fixture(fixtures: Fixtures, key: str, make: Callable[[], Kind]) -> Kind:
+    found = fixtures.get(key)
     if found is None:
-        found = grounds[key] = make()
+        found = fixtures[key] = make()
     return found  # type: ignore[return-value]  # the key says which kind it is

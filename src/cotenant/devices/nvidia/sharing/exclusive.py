@@ -15,7 +15,7 @@ from cotenant.tenancy.nouns import Tenant
 MEANING = "as `streams`, and the driver refuses every other process (compute mode exclusive process)"
 
 
-class ExclusiveGround:
+class ExclusiveFixture:
     """The GPU in compute mode `exclusive process`."""
 
     alone = True
@@ -58,6 +58,6 @@ def available(place: Place) -> SharingMode:
     return SharingMode("exclusive", MEANING, available=False, missing=lacking, instead="streams")
 
 
-def arrange(place: Place, ground: ExclusiveGround, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: Place, fixture: ExclusiveFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Everybody in the one process."""
-    return streams.arrange(place, "exclusive", tenants, ground)
+    return streams.arrange(place, "exclusive", tenants, fixture)

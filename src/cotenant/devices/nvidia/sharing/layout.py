@@ -7,7 +7,7 @@ from typing import Any
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
 from cotenant.devices.nvidia.seat import SeatOptions
-from cotenant.devices.protocol import Ground, HostPlan, SeatPlan, SeatReport
+from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
 from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -63,7 +63,7 @@ class GpuArrangement:
     tenants: tuple[str, ...]
     plan: Callable[[], tuple[HostPlan, ...]]
     expected: Callable[[], tuple[Expected, ...]]
-    ground: Ground | None = None
+    fixture: Fixture | None = None
     proof: Proof = field(default=lambda _: [])
 
     @property
@@ -79,8 +79,8 @@ class GpuArrangement:
             if name in by_name:
                 sentences += _differences(name, wanted, by_name[name].observed)
         sentences += self._wrong_processes(by_name)
-        if self.ground is not None and not self.ground.stands():
-            sentences.append(f"{self.ground.name} no longer stands")
+        if self.fixture is not None and not self.fixture.stands():
+            sentences.append(f"{self.fixture.name} no longer stands")
         else:
             sentences += self.proof(by_name)
         return tuple(sentences)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.devices.nvidia.notes import process_start
-from cotenant.devices.nvidia.state_folder import state_folder
+from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
 
 

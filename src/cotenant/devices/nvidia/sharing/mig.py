@@ -39,7 +39,7 @@ _PROFILES = {
 """From NVIDIA's MIG user guide, for cards whose driver lists profiles only once MIG is on."""
 
 
-class MigGround:
+class MigFixture:
     """Instances of these profiles on one GPU."""
 
     alone = True
@@ -193,12 +193,12 @@ def wanted(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[s
     return shares
 
 
-def arrange(place: Place, ground: MigGround, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: Place, fixture: MigFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Each tenant in a process that sees its instance only."""
 
     def plan() -> tuple[HostPlan, ...]:
         return tuple(
-            host(on_instance(place, ground.instances[index]), [(index, tenant, {})])
+            host(on_instance(place, fixture.instances[index]), [(index, tenant, {})])
             for index, tenant in enumerate(tenants)
         )
 
@@ -206,8 +206,8 @@ def arrange(place: Place, ground: MigGround, tenants: Sequence[Tenant]) -> GpuAr
         mode="mig",
         tenants=tuple(tenant.name for tenant in tenants),
         plan=plan,
-        expected=lambda: tuple(_expected(one) for one in ground.instances),
-        ground=ground,
+        expected=lambda: tuple(_expected(one) for one in fixture.instances),
+        fixture=fixture,
     )
 
 

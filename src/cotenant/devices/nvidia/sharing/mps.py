@@ -32,7 +32,7 @@ ROUNDING_SMS = 4
 NEXT_BEST = "processes"
 
 
-class MpsGround:
+class MpsFixture:
     """A daemon for one GPU."""
 
     alone = False
@@ -85,7 +85,7 @@ def available(place: Place) -> SharingMode:
     )
 
 
-def arrange(place: Place, ground: MpsGround, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: Place, fixture: MpsFixture, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Clients of the daemon, each with its cap and its priority."""
     shares = percentages(sharing, tenants, disjoint=False)
     if shares and place.gpu.compute_capability < (7, 0):
@@ -95,7 +95,7 @@ def arrange(place: Place, ground: MpsGround, sharing: Sharing, tenants: Sequence
     order = ranks(tenants)
     hosts = []
     for index, tenant in enumerate(tenants):
-        env = dict(ground.daemon.env)
+        env = dict(fixture.daemon.env)
         if shares:
             env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{shares[index]:g}"
         if max(order) > 0:
@@ -108,8 +108,8 @@ def arrange(place: Place, ground: MpsGround, sharing: Sharing, tenants: Sequence
         tenants=tuple(tenant.name for tenant in tenants),
         plan=lambda: tuple(hosts),
         expected=lambda: tuple(_expected(place, caps.get(tenant.name)) for tenant in tenants),
-        ground=ground,
-        proof=lambda reports: [*unattached(ground.daemon, reports), *_overruled(ground.daemon, caps, reports)],
+        fixture=fixture,
+        proof=lambda reports: [*unattached(fixture.daemon, reports), *_overruled(fixture.daemon, caps, reports)],
     )
 
 

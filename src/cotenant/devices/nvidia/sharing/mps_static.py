@@ -16,7 +16,7 @@ FIRST_CAPABILITY = (8, 0)
 FIRST_DRIVER = 580
 
 
-class StaticGround:
+class StaticFixture:
     """A daemon with partitions of SMs."""
 
     alone = True
@@ -107,13 +107,15 @@ def chunks_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
     return chunks
 
 
-def arrange(place: Place, ground: StaticGround, chunks: Sequence[int], tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: Place, fixture: StaticFixture, chunks: Sequence[int], tenants: Sequence[Tenant]) -> GpuArrangement:
     """Each tenant in its partition."""
     size = chunk_sms(place)
 
     def plan() -> tuple[HostPlan, ...]:
         return tuple(
-            host(place, [(index, tenant, {})], {**ground.daemon.env, "CUDA_MPS_SM_PARTITION": ground.partitions[index]})
+            host(
+                place, [(index, tenant, {})], {**fixture.daemon.env, "CUDA_MPS_SM_PARTITION": fixture.partitions[index]}
+            )
             for index, tenant in enumerate(tenants)
         )
 
@@ -122,6 +124,6 @@ def arrange(place: Place, ground: StaticGround, chunks: Sequence[int], tenants: 
         tenants=tuple(tenant.name for tenant in tenants),
         plan=plan,
         expected=lambda: tuple(Expected(sms=((count - 1) * size + 1, (count + 1) * size - 1)) for count in chunks),
-        ground=ground,
-        proof=lambda reports: mps.unattached(ground.daemon, reports),
+        fixture=fixture,
+        proof=lambda reports: mps.unattached(fixture.daemon, reports),
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from cotenant.devices.nvidia.seat import SeatOptions
 from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, ranks, whole
-from cotenant.devices.protocol import Ground, SeatReport, SharingMode
+from cotenant.devices.protocol import Fixture, SeatReport, SharingMode
 from cotenant.tenancy.nouns import Tenant
 
 MEANING = "one process with a thread and a stream per tenant; kernels side by side, priorities between them"
@@ -15,7 +15,7 @@ def available() -> SharingMode:
     return SharingMode("streams", MEANING)
 
 
-def arrange(place: Place, mode: str, tenants: Sequence[Tenant], ground: Ground | None = None) -> GpuArrangement:
+def arrange(place: Place, mode: str, tenants: Sequence[Tenant], fixture: Fixture | None = None) -> GpuArrangement:
     """Everybody in one process."""
     order = ranks(tenants)
     seats = [(index, tenant, _seat(order[index])) for index, tenant in enumerate(tenants)]
@@ -25,7 +25,7 @@ def arrange(place: Place, mode: str, tenants: Sequence[Tenant], ground: Ground |
         tenants=tuple(tenant.name for tenant in tenants),
         plan=lambda: hosts,
         expected=lambda: (whole(place),) * len(tenants),
-        ground=ground,
+        fixture=fixture,
         proof=lambda reports: _without_priorities(reports, max(order)),
     )
 

@@ -1,6 +1,5 @@
 """GPUs by name, or from the user's own YAML file."""
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
+from cotenant.text import did_you_mean
 
 _FOLDER = Path(__file__).parent / "gpus"
 _SUFFIXES = (".yaml", ".yml")
@@ -36,8 +36,7 @@ def find_gpu(name: str) -> GpuSpec:
         return _from_file(Path(wanted).expanduser())
     if wanted.lower() in gpu_names():
         return _from_catalogue(wanted.lower())
-    close = difflib.get_close_matches(wanted.lower(), gpu_names(), n=3, cutoff=0.4)
-    meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(gpu_names())}"
+    meant = did_you_mean(wanted, gpu_names(), most=3, cutoff=0.4) or f"there are {', '.join(gpu_names())}"
     raise DeviceError(f"there is no simulated GPU {wanted!r}", hint=f"{meant} Your own: sim:/path/to/gpu.yaml")
 
 
@@ -82,11 +81,8 @@ def _merged(data: dict[str, Any], path: Path) -> dict[str, Any]:
     if like is None:
         return data
     if not isinstance(like, str) or like not in gpu_names():
-        close = difflib.get_close_matches(str(like), gpu_names(), n=3, cutoff=0.4)
-        raise DeviceError(
-            f"{path}: `like: {like}` names no GPU of the catalogue",
-            hint=f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(gpu_names())}",
-        )
+        meant = did_you_mean(str(like), gpu_names(), most=3, cutoff=0.4) or f"there are {', '.join(gpu_names())}"
+        raise DeviceError(f"{path}: `like: {like}` names no GPU of the catalogue", hint=meant)
     base = _from_catalogue(like).model_dump()
     merged = _on_top(base, data)
     if base["mig"] and "mig" not in data and isinstance(data.get("sms"), int):

@@ -1,0 +1,78 @@
+"""The answer of a run: who keeps its objective alone, what to do with each mix, and what would decide the rest."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from cotenant.analyse.decision.choice import Choice, choose
+from cotenant.analyse.decision.objective import objective_of
+from cotenant.analyse.decision.option import Option, Standing
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import Summary, TenantSummary
+from cotenant.tenancy.nouns import APART
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a summary says to do."""
+
+    missed_alone: tuple[Standing, ...]
+    """Tenants that miss their objective with the whole device to themselves."""
+    choices: tuple[Choice, ...]
+    """One for each mix under each condition: most tenants first, then what may share, then most work."""
+
+    @property
+    def main(self) -> Choice | None:
+        """The choice that the run was about: the mix of most tenants."""
+        return self.choices[0] if self.choices else None
+
+    @property
+    def best_shared(self) -> Choice | None:
+        """The mix of most tenants that may share."""
+        return next((one for one in self.choices if one.verdict == "share"), None)
+
+    @property
+    def undecided(self) -> tuple[Choice, ...]:
+        """Mixes that more measuring would decide."""
+        return tuple(one for one in self.choices if one.verdict == "open")
+
+
+def decide(summary: Summary) -> Answer:
+    """Decide on every mix of a summary."""
+    alone = {(_conditions(one.cell), one.of): one for one in summary.tenants if one.cell.solo}
+    members: dict[Cell, list[TenantSummary]] = {}
+    for tenant in summary.tenants:
+        members.setdefault(tenant.cell, []).append(tenant)
+    groups: dict[Cell, list[Option]] = {}
+    for mix in summary.mixes:
+        if not mix.cell.solo and mix.cell.sharing != APART:  # tenants on devices of their own share none
+            standings = tuple(_standing(one, alone) for one in members[mix.cell])
+            groups.setdefault(replace(mix.cell, sharing=""), []).append(Option(mix, standings))
+    choices = sorted((choose(options) for options in groups.values()), key=_importance)
+    return Answer(tuple(_missed(alone.values())), tuple(choices))
+
+
+def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSummary]) -> Standing:
+    solo = alone.get((_conditions(tenant.cell), tenant.of))
+    return Standing(
+        tenant=tenant.tenant,
+        of=tenant.of,
+        slowdown=tenant.slowdown,
+        alone=None if solo is None else objective_of(solo),
+        shared=objective_of(tenant),
+    )
+
+
+def _missed(solos: Iterable[TenantSummary]) -> Iterable[Standing]:
+    for solo in solos:
+        objective = objective_of(solo)
+        if objective is not None and objective.answer == "missed":
+            yield Standing(solo.tenant, solo.of, solo.slowdown, objective, None)
+
+
+def _conditions(cell: Cell) -> Cell:
+    return replace(cell, mix="", sharing="", with_neighbours=False)
+
+
+def _importance(choice: Choice) -> tuple[int, int, float]:
+    order = {"share": 0, "open": 1, "apart": 2}
+    return -len(choice.best.standings), order[choice.verdict], -(choice.best.work.est or 0.0)

@@ -1,0 +1,106 @@
+"""The choice between the ways to share one mix, under one load and setting of one device."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cotenant.analyse.decision.option import Option
+
+Verdict = Literal["share", "apart", "open"]
+Because = Literal[
+    "keeps every objective",
+    "does more work",
+    "missed alone",
+    "missed shared",
+    "does less work",
+    "gains nothing",
+    "starves a tenant",
+    "too few requests",
+    "too few blocks",
+    "no trial passed",
+    "disturbed",
+]
+SAME_WITHIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to do with one mix."""
+
+    options: tuple[Option, ...]
+    """Best first."""
+    verdict: Verdict
+    because: Because
+
+    @property
+    def best(self) -> Option:
+        """The option that the verdict is about."""
+        return self.options[0]
+
+    @property
+    def rivals(self) -> tuple[Option, ...]:
+        """Other options that are as good, as far as the intervals show."""
+        least = self.best.work.lo
+        return tuple(
+            other
+            for other in self.options[1:]
+            if self.verdict == "share"
+            and other.trusted
+            and other.kept == self.best.kept
+            and least is not None
+            and other.work.hi is not None
+            and other.work.hi >= least
+        )
+
+
+def choose(options: Sequence[Option]) -> Choice:
+    """Choose between the ways to share one mix. A missed objective is never recommended."""
+    trusted = [one for one in options if one.trusted]
+    if not trusted:
+        return _choice(options, "open", "no trial passed")
+    if any(one.alone is not None and one.alone.answer == "missed" for one in trusted[0].standings):
+        return _choice(_ranked(trusted), "apart", "missed alone")
+    if trusted[0].kept is not None:
+        return _by_objectives(trusted)
+    return _by_work(options, trusted)
+
+
+def _by_objectives(trusted: Sequence[Option]) -> Choice:
+    kept = [one for one in trusted if one.kept == "kept"]
+    if kept:
+        rest = [one for one in trusted if one.kept != "kept"]
+        return _choice([*_ranked(kept), *_ranked(rest)], "share", "keeps every objective")
+    undecided = [one for one in trusted if one.kept == "open"]
+    if undecided:
+        rest = [one for one in trusted if one.kept != "open"]
+        return _choice([*_ranked(undecided), *_ranked(rest)], "open", "too few requests")
+    return _choice(sorted(trusted, key=lambda one: -one.headroom), "apart", "missed shared")
+
+
+def _by_work(options: Sequence[Option], trusted: Sequence[Option]) -> Choice:
+    fair = [one for one in trusted if one.fair]
+    ranked = [*_ranked(fair), *_ranked([one for one in trusted if not one.fair])]
+    best = ranked[0]
+    hidden = any(_size(one) > _size(best) for one in options if not one.trusted)
+    if best.disturbed:
+        return _choice(ranked, "open", "disturbed")
+    gain = best.gain(SAME_WITHIN)
+    if gain == "more":
+        return _choice(ranked, "share", "does more work") if best.fair else _choice(ranked, "apart", "starves a tenant")
+    if hidden:
+        return _choice(ranked, "open", "no trial passed")
+    if gain in {"less", "same"}:
+        return _choice(ranked, "apart", "does less work" if gain == "less" else "gains nothing")
+    return _choice(ranked, "open", "too few blocks")
+
+
+def _choice(options: Sequence[Option], verdict: Verdict, because: Because) -> Choice:
+    return Choice(tuple(options), verdict, because)
+
+
+def _ranked(options: Sequence[Option]) -> list[Option]:
+    return sorted(options, key=lambda one: (-_size(one), -one.headroom))
+
+
+def _size(option: Option) -> float:
+    return option.work.est or 0.0

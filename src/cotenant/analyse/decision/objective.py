@@ -1,0 +1,65 @@
+"""Is a tenant's objective kept in one cell, and with how much to spare?"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary
+
+Kept = Literal["kept", "missed", "open"]
+_KEPT: dict[str, Kept] = {"met": "kept", "missed": "missed", "undecided": "open"}
+_NAMES = {quantile: name for name, quantile in QUANTILES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A latency objective beside what was seen of it."""
+
+    quantile: float
+    limit_ms: float
+    seen: QuantileEstimate | None
+    """Latency at that quantile, in ms; None if it was not estimated."""
+    share_in_time: float
+    answer: Kept
+    more_s: float | None
+    """Seconds of measuring that would decide an open one, at the rate seen; None if decided or out of reach."""
+
+    @property
+    def name(self) -> str:
+        """`p99`, `p99.9`."""
+        return f"p{100 * self.quantile:g}"
+
+    @property
+    def headroom(self) -> float | None:
+        """The part of the limit that is left; negative if it is exceeded."""
+        return None if self.seen is None or self.seen.est is None else 1 - self.seen.est / self.limit_ms
+
+
+def objective_of(tenant: TenantSummary) -> Objective | None:
+    """The tenant's objective in its cell; None if it has none."""
+    if tenant.slo is None or tenant.slo_ms is None:
+        return None
+    name = _NAMES.get(tenant.slo.quantile)
+    seen = None if name is None else tenant.latency_ms[name]
+    answer = _KEPT[tenant.slo.answer]
+    if tenant.cell.simulated and seen is not None and _within(seen, tenant.slo_ms):
+        answer = "open"  # counting simulated requests says nothing about the error of the simulation
+    return Objective(
+        quantile=tenant.slo.quantile,
+        limit_ms=tenant.slo_ms,
+        seen=seen,
+        share_in_time=tenant.slo.share.est,
+        answer=answer,
+        more_s=_more_seconds(tenant) if answer == "open" else None,
+    )
+
+
+def _within(seen: QuantileEstimate, limit_ms: float) -> bool:
+    return seen.lo is not None and seen.hi is not None and seen.lo <= limit_ms <= seen.hi
+
+
+def _more_seconds(tenant: TenantSummary) -> float | None:
+    rate = tenant.throughput_rps.est
+    if tenant.slo is None or tenant.slo.needs_n is None or not rate:
+        return None
+    return max(0, tenant.slo.needs_n - tenant.slo.share.n) / rate

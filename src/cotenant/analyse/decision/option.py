@@ -1,0 +1,91 @@
+"""One way to share one mix: what it does to the work, to each tenant, and to every objective."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cotenant.analyse.decision.objective import Kept, Objective
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import MixSummary
+
+FAIRNESS_FLOOR = 0.5
+"""Without objectives, a way to share is only recommended if nobody makes less than half the progress of another."""
+TOO_GOOD = 0.10
+"""Beyond all tenants alone by more than this, the trials alone were disturbed."""
+
+Gain = Literal["more", "less", "same", "open", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One tenant within an option."""
+
+    tenant: str
+    of: str
+    slowdown: Number
+    alone: Objective | None
+    shared: Objective | None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One cell with neighbours."""
+
+    mix: MixSummary
+    standings: tuple[Standing, ...]
+
+    @property
+    def cell(self) -> Cell:
+        """Mix, sharing and conditions."""
+        return self.mix.cell
+
+    @property
+    def work(self) -> Number:
+        """Work done, where taking turns is 1 (STP)."""
+        return self.mix.metrics["stp"]
+
+    @property
+    def trusted(self) -> bool:
+        """At least one trial passed every check."""
+        return self.mix.trials_by_verdict.get("valid", 0) > 0
+
+    @property
+    def fair(self) -> bool:
+        """No tenant is clearly starved."""
+        fairness = self.mix.metrics["fairness"]
+        most = fairness.est if fairness.hi is None else fairness.hi
+        return most is None or most >= FAIRNESS_FLOOR
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Those of the tenants that have one."""
+        return tuple(one.shared for one in self.standings if one.shared is not None)
+
+    @property
+    def kept(self) -> Kept | None:
+        """`kept` if all are, `missed` if one is; None without objectives."""
+        answers = {one.answer for one in self.objectives}
+        if not answers:
+            return None
+        return "missed" if "missed" in answers else "open" if "open" in answers else "kept"
+
+    @property
+    def headroom(self) -> float:
+        """Of the tenant that has least of it."""
+        return min((one.headroom for one in self.objectives if one.headroom is not None), default=0.0)
+
+    @property
+    def disturbed(self) -> bool:
+        """It did more than all its tenants alone."""
+        return self.work.lo is not None and self.work.lo > len(self.standings) * (1 + TOO_GOOD)
+
+    def gain(self, same_within: float) -> Gain:
+        """Its work against taking turns; `same` if the whole interval lies within that margin of 1."""
+        work = self.work
+        if work.est is None or work.lo is None or work.hi is None:
+            return "unknown"
+        if work.lo > 1:
+            return "more"
+        if work.hi < 1:
+            return "less"
+        return "same" if work.lo >= 1 - same_within and work.hi <= 1 + same_within else "open"

@@ -1,0 +1,205 @@
+"""The answer in a sentence or two, and what would decide what is open."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from cotenant.analyse.decision.answer import Answer
+from cotenant.analyse.decision.choice import Because, Choice
+from cotenant.analyse.decision.objective import Objective
+from cotenant.analyse.decision.option import Option, Standing
+from cotenant.text import amount, duration, figure, percent, ratio, times
+
+MOST_NAMED = 3
+"""More tenants than this are counted, not named."""
+
+
+def headline(answer: Answer) -> list[str]:
+    """The answer first: who misses alone, what to do with the whole mix, and what can share if the whole can't."""
+    if not answer.choices:
+        return [*_alone(answer), "Nothing shared a device in this run, so there is nothing to decide."]
+    main = answer.choices[0]
+    said = [*_alone(answer), verdict(main)]
+    shared = answer.best_shared
+    if shared is not None and shared is not main:
+        said.append(verdict(shared))
+    return said
+
+
+def verdict(choice: Choice) -> str:
+    """One mix: share it and how, keep it apart and why, or what is missing to know."""
+    return _VERDICTS[choice.because](choice)
+
+
+_VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
+    "keeps every objective": lambda it: (
+        f"Share {_mix(it)} by {_how(it)}: every objective is kept{_tightest(it.best)}, {_work(it)}{_rivals(it)}."
+    ),
+    "does more work": lambda it: f"Share {_mix(it)} by {_how(it)}: {_work(it)}{_pays_most(it.best)}{_rivals(it)}.",
+    "missed alone": lambda it: (
+        f"Don't put {_mix(it)} on this device: {_names(_missing_alone(it.best))} can't keep up even alone."
+    ),
+    "missed shared": lambda it: f"Don't share {_mix(it)}: {_broken(it.best)} under {_how(it)}, {_ways(it)}.",
+    "does less work": lambda it: f"Don't share {_mix(it)}: even the best way, {_how(it)}, does {_work(it)}.",
+    "gains nothing": lambda it: (
+        f"Sharing {_mix(it)} gains nothing: the best way, {_how(it)}, does {_work(it)}. Take turns."
+    ),
+    "starves a tenant": lambda it: (
+        f"Don't share {_mix(it)}: {_how(it)} does {_work(it)} but starves {_slowest(it.best).tenant}."
+    ),
+    "too few requests": lambda it: (
+        f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)} under {_how(it)}."
+    ),
+    "too few blocks": lambda it: (
+        f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, does {_work(it)}."
+    ),
+    "no trial passed": lambda it: f"Can't tell yet about {_mix(it)}: no trial of {_how(it)} passed every check.",
+    "disturbed": lambda it: (
+        f"Can't tell about {_mix(it)}: it did more than all its tenants alone, so the solos were disturbed."
+    ),
+}
+
+
+def _mix(choice: Choice) -> str:
+    return mix_name(choice.best.standings)
+
+
+def _how(choice: Choice) -> str:
+    return choice.best.cell.sharing
+
+
+def _work(choice: Choice) -> str:
+    basis = ", simulated" if choice.best.cell.simulated else ""
+    return f"{times(choice.best.work)} the work of taking turns{basis}"
+
+
+def what_would_tell(choice: Choice) -> str:
+    """The measurement that would decide an open choice."""
+    match choice.because:
+        case "too few requests":
+            wanted = [one.more_s for one in choice.best.objectives if one.answer == "open"]
+            known = [seconds for seconds in wanted if seconds is not None]
+            if not known:
+                return "the objective lies inside the interval: measure on the real device, or change the objective"
+            return f"measure {mix_name(choice.best.standings)} for {duration(max(known))} longer"
+        case "too few blocks":
+            return "run more blocks: raise `budget`, or narrow the study to this mix"
+        case "no trial passed":
+            return "fix the failed checks, then run again"
+    return "run again on a quiet machine"
+
+
+def mix_name(standings: Sequence[Standing]) -> str:
+    """`bert + gpt`, `distilgpt2 x10`."""
+    counts = Counter(one.of for one in standings)
+    return " + ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
+
+
+def slowdowns(option: Option) -> str:
+    """`bert 1.4x, gpt 1.9x`; copies together: `distilgpt2 x10: 3.1x each`."""
+    groups: dict[str, list[Standing]] = {}
+    for one in option.standings:
+        groups.setdefault(one.of, []).append(one)
+    return ", ".join(_group(name, group) for name, group in groups.items())
+
+
+def objectives(option: Option) -> str:
+    """`all kept`, `chat missed`, or nothing without objectives."""
+    answers = [(one.tenant, one.shared.answer) for one in option.standings if one.shared is not None]
+    if not answers:
+        return ""
+    if all(answer == "kept" for _, answer in answers):
+        return "all kept"
+    missed = [tenant for tenant, answer in answers if answer == "missed"]
+    if missed:
+        return f"{_names(missed)} missed"
+    return f"{_names([tenant for tenant, answer in answers if answer == 'open'])} open"
+
+
+def _group(name: str, group: Sequence[Standing]) -> str:
+    known = [one.slowdown.est for one in group if one.slowdown.est is not None]
+    if not known:
+        return f"{name} ?"
+    if len(group) == 1:
+        return f"{name} {ratio(known[0])}x"
+    return f"{name} x{len(group)}: {ratio(sum(known) / len(known))}x each"
+
+
+def _alone(answer: Answer) -> list[str]:
+    lines = []
+    for one in answer.missed_alone[:MOST_NAMED]:
+        assert one.alone is not None
+        lines.append(f"{one.tenant} misses its objective even alone: {_against(one.alone)}.")
+    more = len(answer.missed_alone) - MOST_NAMED
+    return [*lines, f"So do {amount(more, 'other tenant')}."] if more > 0 else lines
+
+
+def _against(objective: Objective) -> str:
+    if objective.seen is None or objective.seen.est is None:
+        return (
+            f"{percent(objective.share_in_time)} of requests within {objective.limit_ms:g} ms, "
+            f"not {percent(objective.quantile)}"
+        )
+    return f"{objective.name} is {figure(objective.seen.est)} ms, not {objective.limit_ms:g} ms"
+
+
+def _missing_alone(option: Option) -> list[str]:
+    missing = (one.of for one in option.standings if one.alone is not None and one.alone.answer == "missed")
+    return list(dict.fromkeys(missing))
+
+
+def _broken(option: Option) -> str:
+    said = [
+        f"{one.tenant} misses its objective ({_against(one.shared)})"
+        for one in option.standings
+        if one.shared is not None and one.shared.answer == "missed"
+    ]
+    more = len(said) - 1
+    return said[0] + (f", and so {'does' if more == 1 else 'do'} {amount(more, 'other')}" if more else "")
+
+
+def _undecided(option: Option) -> str:
+    said = [
+        f"{one.tenant} has {percent(one.shared.share_in_time)} of requests in time and needs "
+        f"{percent(one.shared.quantile)}"
+        for one in option.standings
+        if one.shared is not None and one.shared.answer == "open"
+    ]
+    more = len(said) - 1
+    return said[0] + (f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else "")
+
+
+def _tightest(option: Option) -> str:
+    known = [
+        (one.shared.headroom, one)
+        for one in option.standings
+        if one.shared is not None and one.shared.headroom is not None
+    ]
+    if not known:
+        return ""
+    headroom, one = min(known, key=lambda pair: pair[0])
+    return f" ({one.tenant} has least to spare, {percent(max(0.0, headroom))})"
+
+
+def _pays_most(option: Option) -> str:
+    slowest = _slowest(option)
+    return (
+        "" if slowest.slowdown.est is None else f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
+    )
+
+
+def _slowest(option: Option) -> Standing:
+    return max(option.standings, key=lambda one: one.slowdown.est or 0.0)
+
+
+def _rivals(choice: Choice) -> str:
+    return f"; {_names([one.cell.sharing for one in choice.rivals])} may be as good" if choice.rivals else ""
+
+
+def _ways(choice: Choice) -> str:
+    return "the only way tried" if len(choice.options) == 1 else f"the best of {len(choice.options)} ways tried"
+
+
+def _names(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,185 @@
+"""What the kernel accounts for: CPU time, a container's quota, time that tasks waited, memory in use."""
+
+import os
+from collections.abc import Sequence
+
+from cotenant.devices.cpu.cgroup import quota_statistics
+from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.protocol import SensorInfo
+from cotenant.devices.tree import HeldOpen, Tree
+
+_STAT = "/proc/stat"
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
+_BUSY = (_USER, _NICE, _SYSTEM, _IRQ, _SOFTIRQ)
+_KERNEL = (_SYSTEM, _IRQ, _SOFTIRQ)
+
+BUSY, STEAL = 0, 2
+"""Where a reading holds these times."""
+
+
+class TimeProbe:
+    """CPU time of some cores, from the kernel's accounting."""
+
+    def __init__(self, file: HeldOpen, cores: Cores) -> None:
+        self._file = file
+        self._prefixes = frozenset(f"cpu{core}".encode() for core in cores)
+        step = 1 / _TICKS_PER_S
+        in_ticks = f"counter over the device's cores, in steps of {step * 1e3:g} ms per core"
+        self.sensors: tuple[SensorInfo, ...] = (
+            SensorInfo("cpu_busy_s", "s", _STAT, step, f"{in_ticks}; all processes of the machine"),
+            SensorInfo("cpu_kernel_s", "s", _STAT, step, f"{in_ticks}; the part of busy time spent in the kernel"),
+            SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't tell"),
+            SensorInfo("context_switches", "count", _STAT, step, "exact counter of the whole machine"),
+        )
+
+    def read(self) -> Sequence[float]:
+        """Busy, kernel and stolen seconds of the device's cores; context switches of the machine."""
+        data = self._file.read()
+        ticks = [0] * 8
+        for line in data.split(b"\n"):
+            if not line.startswith(b"cpu"):
+                break
+            fields = line.split()
+            if fields[0] in self._prefixes:
+                for i, field in enumerate(fields[1:9]):
+                    ticks[i] += int(field)
+        busy = sum(ticks[i] for i in _BUSY)
+        kernel = sum(ticks[i] for i in _KERNEL)
+        return (busy / _TICKS_PER_S, kernel / _TICKS_PER_S, ticks[_STEAL] / _TICKS_PER_S, _context_switches(data))
+
+
+def _context_switches(data: bytes) -> float:
+    at = data.find(b"\nctxt ")
+    return float("nan") if at < 0 else float(data[at + 6 : data.find(b"\n", at + 6)])
+
+
+def open_time(tree: Tree, cores: Cores) -> TimeProbe | None:
+    """The probe, if the kernel accounts."""
+    try:
+        return TimeProbe(HeldOpen(tree.path(_STAT)), cores)
+    except OSError:
+        return None
+
+
+_UNITS = {b"throttled_usec": 1e-6, b"throttled_time": 1e-9}
+"""Versions 2 and 1 of control groups count in different units."""
+
+
+class QuotaProbe:
+    """Time during which the quota stopped threads."""
+
+    def __init__(self, file: HeldOpen, source: str) -> None:
+        self._file = file
+        quality = "counter over all threads of the container, moves once per quota period"
+        self.sensors: tuple[SensorInfo, ...] = (SensorInfo("cpu_throttled_s", "s", source, 0.1, quality),)
+
+    def read(self) -> Sequence[float]:
+        """Thread-seconds spent waiting for the next quota period."""
+        for line in self._file.read().split(b"\n"):
+            name, _, value = line.partition(b" ")
+            if name in _UNITS:
+                return (int(value) * _UNITS[name],)
+        return (float("nan"),)
+
+
+def open_quota(tree: Tree) -> QuotaProbe | None:
+    """The probe, if there is a quota."""
+    source = quota_statistics(tree)
+    if source is None:
+        return None
+    try:
+        return QuotaProbe(HeldOpen(tree.path(source)), source)
+    except OSError:
+        return None
+
+
+_KINDS = (("cpu", "some"), ("memory", "some"), ("memory", "full"), ("io", "some"), ("io", "full"))
+"""`some`: at least one task waited; `full`: none could run. For the CPU the latter can't happen to a whole machine."""
+
+
+class PressureProbe:
+    """Cumulative stall times of the whole machine."""
+
+    def __init__(self, files: Sequence[tuple[str, HeldOpen]]) -> None:
+        self._files = [(file, [kind.encode() for at, kind in _KINDS if at == resource]) for resource, file in files]
+        quality = {
+            "some": "exact counter of the whole machine: time in which at least one task waited",
+            "full": "exact counter of the whole machine: time in which every task waited",
+        }
+        self.sensors: tuple[SensorInfo, ...] = tuple(
+            SensorInfo(f"pressure_{at}_{kind}_s", "s", f"/proc/pressure/{at}", 0.01, quality[kind])
+            for resource, _ in files
+            for at, kind in _KINDS
+            if at == resource
+        )
+
+    def read(self) -> Sequence[float]:
+        """Seconds of stall since boot, by resource and kind."""
+        values: list[float] = []
+        for file, kinds in self._files:
+            totals = _totals(file.read())
+            values.extend(totals.get(kind, float("nan")) for kind in kinds)
+        return values
+
+
+def _totals(data: bytes) -> dict[bytes, float]:
+    totals = {}
+    for line in data.splitlines():
+        kind, _, rest = line.partition(b" ")
+        _, found, total = rest.partition(b"total=")
+        if found:
+            totals[kind] = int(total) * 1e-6
+    return totals
+
+
+def open_pressure(tree: Tree) -> PressureProbe | None:
+    """The probe, if the kernel keeps track (`psi=1`): where it doesn't, the files exist but can't be read."""
+    files = []
+    for resource in ("cpu", "memory", "io"):
+        try:
+            file = HeldOpen(tree.path(f"/proc/pressure/{resource}"))
+            file.read()
+        except OSError:
+            continue
+        files.append((resource, file))
+    return PressureProbe(files) if files else None
+
+
+_MEMINFO = "/proc/meminfo"
+
+
+class MemoryProbe:
+    """Memory and swap of the whole machine."""
+
+    def __init__(self, file: HeldOpen) -> None:
+        self._file = file
+        quality = "level of the whole machine; cores report small changes up to 1 s late"
+        self.sensors: tuple[SensorInfo, ...] = (
+            SensorInfo("memory_used_bytes", "B", _MEMINFO, 0.1, f"{quality}; total minus available"),
+            SensorInfo("memory_available_bytes", "B", _MEMINFO, 0.1, f"{quality}; the kernel's estimate"),
+            SensorInfo("swap_used_bytes", "B", _MEMINFO, 0.1, quality),
+        )
+
+    def read(self) -> Sequence[float]:
+        """Bytes used, available, and swapped out."""
+        data = self._file.read()
+        available = _bytes(data, b"MemAvailable:")
+        return (
+            _bytes(data, b"MemTotal:") - available,
+            available,
+            _bytes(data, b"SwapTotal:") - _bytes(data, b"SwapFree:"),
+        )
+
+
+def _bytes(data: bytes, name: bytes) -> float:
+    at = data.find(name)
+    return float("nan") if at < 0 else float(data[at + len(name) :].split(None, 1)[0]) * 1024
+
+
+def open_memory(tree: Tree) -> MemoryProbe | None:
+    """The probe, if the kernel tells."""
+    try:
+        return MemoryProbe(HeldOpen(tree.path(_MEMINFO)))
+    except OSError:
+        return None

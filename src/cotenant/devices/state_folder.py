@@ -1,0 +1,30 @@
+"""Private folder for restore notes: only this user may write it, since the notes are acted upon."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def state_folder(kind: str) -> Path:
+    """The folder for notes of one kind; not made yet.
+
+    Raises:
+        OSError: There is no home, and what stands in for it belongs to somebody else.
+    """
+    if named := os.environ.get("XDG_STATE_HOME"):
+        return Path(named) / "cotenant" / kind
+    try:
+        return Path.home() / ".local" / "state" / "cotenant" / kind
+    except RuntimeError:  # a container's user without a home
+        return _own_temporary() / kind
+
+
+def _own_temporary() -> Path:
+    """A folder in the temporary directory, where anybody may have been first: only one that is ours will do."""
+    path = Path(tempfile.gettempdir()) / f"cotenant-state-{os.getuid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    seen = path.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        raise PermissionError(f"{path} is not only yours")
+    return path

@@ -1,0 +1,191 @@
+"""One trial on one simulated GPU: set up, simulated, and turned into the records that real tenants leave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, Controls, SimulatedGpu
+from cotenant.devices.simulated.request import Request
+from cotenant.devices.simulated.sharing import Part, SimulatedArrangement
+from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
+from cotenant.measure.tenants.messages import SeatReady, SeatResult
+from cotenant.measure.tenants.seat_run import resolve
+from cotenant.prediction.sharing.simulate import Outcome, Player, Requests, simulate
+from cotenant.study.expand import arrival_seed
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.records import MISSING_NS, Int64s
+
+NS = 1_000_000_000
+HOST_SPREAD = 0.02
+"""Relative spread of the host's part of a request; an estimate, so that tenants don't run in step."""
+PATIENCE_WINDOWS = 1.0
+"""After the window, requests that were due in it may take this many windows more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One tenant, made ready."""
+
+    tenant: Tenant
+    request: Request
+    part: Part
+    load: Load
+    offsets_ns: Int64s | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSetup:
+    """One trial, made ready."""
+
+    seats: tuple[Seat, ...]
+    arrangement: SimulatedArrangement
+    controls: Controls
+    timing: Timing
+    seed: int
+
+
+def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
+    """Who sits where on this GPU, and when their requests come."""
+    arrangement = device.arrange(trial.sharing, trial.tenants)
+    controls, timing = device.controls(trial.settings), timing_of(trial)
+    seats = []
+    for tenant, part in zip(trial.tenants, arrangement.parts, strict=True):
+        load = resolve(tenant.load, rates.get(tenant.of))
+        offsets = None
+        if load.open:
+            offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
+        seats.append(Seat(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
+    return TrialSetup(tuple(seats), arrangement, controls, timing, trial.seed)
+
+
+def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
+    """Who runs out of memory: tenants come one after the other, and take what they need where they are."""
+    left = {seat.part.dram_domain: seat.part.memory_bytes for seat in setup.seats}
+    fates = {}
+    for seat in setup.seats:
+        needed = device.memory_bytes(seat.request.spec)
+        place = seat.part.dram_domain
+        if needed > left[place]:
+            where = f"its {seat.part.label} instance" if setup.arrangement.mode == "mig" else device.name
+            fates[seat.tenant.name] = (
+                f"ran out of memory: it needs {needed / 2**30:.1f} GiB, and {left[place] / 2**30:.1f} of "
+                f"{seat.part.memory_bytes / 2**30:.1f} GiB of {where} were left"
+            )
+        else:
+            left[place] -= needed
+    return fates
+
+
+def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Outcome:
+    """Simulate it at one clock; None: the one that costs assume."""
+    players = [
+        Player(
+            device.trace(seat.request, seat.part, setup.controls, clock_mhz=clock_mhz),
+            outstanding=0 if seat.load.open else seat.load.outstanding,
+            arrivals_ns=seat.offsets_ns,
+            sm_domain=seat.part.sm_domain,
+            dram_domain=seat.part.dram_domain,
+            sm_part=seat.part.domain_sms / device.gpu.sms,
+            dram_part=seat.part.dram_share,
+            shared_host=setup.arrangement.shared_host and len(setup.seats) > 1,
+            priority=seat.tenant.priority,
+            first_output=seat.request.first_output,
+        )
+        for seat in setup.seats
+    ]
+    return simulate(
+        players,
+        window_end_ns=float(setup.timing.window_end_ns),
+        deadline_ns=float(setup.timing.deadline_ns),
+        slicing=setup.arrangement.slicing,
+        host_spread=HOST_SPREAD,
+        seed=setup.seed,
+        period_ns=ACTIVITY_PERIOD_S * NS,
+    )
+
+
+def timing_of(trial: Trial) -> Timing:
+    """The simulated clock begins at zero, so that the same trial leaves the same records."""
+    window_start = int(trial.lead_s * NS)
+    window_end = window_start + int(trial.window_s * NS)
+    return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
+
+
+def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: TrialSetup) -> SeatOutcome:
+    """What a tenant that served leaves."""
+    controls, timing = setup.controls, setup.timing
+    columns = _columns(seat.request, requests)
+    due = queued(columns, seat.load.outstanding) if seat.offsets_ns is None else seat.offsets_ns
+    columns = with_unserved(columns, due, timing.window_end_ns)
+    spec, observed = seat.request.spec, _observed(seat.part)
+    in_window = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
+    host_ns = float(seat.request.kernels.launches.sum()) * controls.launch_us * 1e3 * int(in_window.sum())
+    memory = device.memory_bytes(spec)
+    return SeatOutcome(
+        tenant=seat.tenant,
+        rate_rps=seat.load.rate_rps,
+        properties=seat.request.properties,
+        ready=SeatReady(
+            pid=0,
+            observed=observed,
+            dtype=spec.dtype or "",
+            weights="none",
+            seq=spec.seq,
+            facts={"simulated": True, "fusion": controls.fusion, "kernels": len(seat.request.kernels)},
+            slots=seat.request.stages,
+            memory_bytes=memory,
+        ),
+        result=SeatResult(
+            index=0,
+            recorded=requests.done.size,
+            errors=0,
+            error=None,
+            out_of_memory=False,
+            overflowed=False,
+            stopped_early=False,
+            cpu_time_ns=int(host_ns),
+            switches_voluntary=0,
+            switches_forced=0,
+            memory_bytes=memory,
+            observed=observed,
+        ),
+        fate=None,
+        requests=columns,
+    )
+
+
+def _columns(request: Request, requests: Requests) -> RequestColumns:
+    def whole(values: np.ndarray) -> Int64s:
+        return np.asarray(np.rint(values), dtype=np.int64)
+
+    last = int(request.slot[-1]) + 1
+    used = np.unique(request.slot)
+    ends = np.empty((len(request.stages), requests.done.size), np.int64)
+    for stage in range(len(request.stages)):
+        # A stage without kernels ends with the one before it; the very first with the host's part before the launches.
+        before = used[used <= stage]
+        ends[stage] = whole(requests.slot_ends[:, int(before[-1]) + 1 if before.size else 0])
+    ends[-1] = whole(requests.slot_ends[:, last + 1])
+    first = np.where(requests.first < 0, MISSING_NS, whole(requests.first))
+    return RequestColumns(
+        intended=whole(requests.intended),
+        started=whole(requests.started),
+        first=first,
+        done=whole(requests.done),
+        device=whole(requests.device - request.waited_ns),
+        ok=np.ones(requests.done.size, np.int64),
+        slot_ends=ends,
+    )
+
+
+def unserved(seat: Seat, fates: Mapping[str, str]) -> SeatOutcome:
+    """What a tenant leaves whose mix never stood."""
+    fate = fates.get(seat.tenant.name, "did not serve: the mix was never complete")
+    return SeatOutcome(seat.tenant, seat.load.rate_rps, seat.request.properties, None, None, fate, None)
+
+
+def _observed(part: Part) -> dict[str, object]:
+    return {"simulated": True, "sms": part.sms, "dram_share": part.dram_share, "part": part.label}

@@ -1,0 +1,30 @@
+"""Sets up what a sharing needs besides its tenants (daemons, partitions), and removes it after the last tenant."""
+
+from collections.abc import Callable
+
+from cotenant.devices.protocol import Fixture
+
+
+class Fixtures:
+    """The fixtures that are set up now. None is set up or removed while a tenant process runs."""
+
+    def __init__(self, *, end_tenants: Callable[[], None]) -> None:
+        self._end_tenants = end_tenants
+        self._standing: list[Fixture] = []
+
+    def set_up(self, fixture: Fixture | None) -> None:
+        """Set this fixture up, removing conflicting ones first; None only removes. Raises SharingUnavailable."""
+        fallen = [one for one in self._standing if not one.stands()]
+        fresh = fixture is not None and fixture not in self._standing
+        in_the_way = [one for one in self._standing if one is not fixture and one.alone]
+        if fallen or in_the_way or (fresh and fixture is not None and fixture.alone):
+            self.close()
+        if fixture is not None and fixture not in self._standing:
+            fixture.__enter__()
+            self._standing.append(fixture)
+
+    def close(self) -> None:
+        """End all tenants, then put everything back."""
+        self._end_tenants()
+        while self._standing:
+            self._standing.pop().__exit__(None, None, None)

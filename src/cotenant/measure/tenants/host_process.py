@@ -1,0 +1,223 @@
+"""The runner's side of tenant processes: start, talk to, watch and end them."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cotenant.devices.protocol import HostPlan
+from cotenant.measure.tenants.arena import shared_memory_fd
+from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, TrialOrder
+from cotenant.measure.tenants.out_of_memory import says_out_of_memory
+from cotenant.measure.tenants.reaper import VARIABLE, end_marked
+from cotenant.tenancy.nouns import Tenant
+
+LOG_KEPT_BYTES = 1 << 20
+"""A tenant may print what it likes; beyond this its log starts again."""
+ANSWER_LIMIT_BYTES = 16 << 20
+CLOSE_S = 5.0
+
+
+class HostProcess:
+    """One tenant process, as the runner sees it."""
+
+    def __init__(
+        self,
+        device: str,
+        plan: HostPlan,
+        tenants: Sequence[Tenant],
+        *,
+        board_fd: int,
+        warm_s: tuple[float, float],
+        mark: str,
+    ) -> None:
+        self.tenants = tuple(tenants)
+        self.arena_fds = tuple(shared_memory_fd("cotenant-arena") for _ in tenants)
+        self.ready: HostReady | None = None
+        self.fate: str | None = None
+        """How it ended, once it has."""
+        self._mark = f"{mark}-{os.urandom(8).hex()}"
+        self._oom_kills = _kernel_oom_kills()
+        self._received = b""
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cotenant.measure.tenants.host", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env={**os.environ, **plan.env, VARIABLE: self._mark},
+                pass_fds=(theirs.fileno(), board_fd, *self.arena_fds),
+                start_new_session=True,  # Ctrl-C is for the runner, which then ends its tenants in order
+            )
+        self._death_fd = _death_fd(self._process.pid)
+        self._say(
+            BuildOrder(
+                device=device,
+                board_fd=board_fd,
+                seats=tuple(
+                    SeatOrderMessage(tenant=tenant, options=dict(seat.options), arena_fd=fd)
+                    for tenant, seat, fd in zip(tenants, plan.seats, self.arena_fds, strict=True)
+                ),
+                warm_at_least_s=warm_s[0],
+                warm_at_most_s=warm_s[1],
+            ).model_dump_json()
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Still to be talked to, as far as is known."""
+        return self.fate is None
+
+    def still_alive(self) -> bool:
+        """The same, after a look: it may have died while nobody listened."""
+        if self.alive and self._process.poll() is not None:
+            self._note_death()
+        return self.alive
+
+    def descriptors(self) -> tuple[int, ...]:
+        """For select: one is readable when it has answered or is gone."""
+        # Its socket alone does not tell: a process that it forked may hold the other end open.
+        return (self._control.fileno(), *(() if self._death_fd is None else (self._death_fd,)))
+
+    def start_trial(self, order: TrialOrder) -> None:
+        """Tell it to serve."""
+        self._say(order.model_dump_json())
+
+    def receive(self) -> HostReady | HostResult | None:
+        """Its answer if a whole one has come; None: not yet, or it is gone (then `fate` says how)."""
+        try:
+            data = self._control.recv(1 << 16, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self.still_alive()
+            return None
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._note_death()
+            return None
+        self._received += data
+        line, end, rest = self._received.partition(b"\n")
+        if not end and len(line) < ANSWER_LIMIT_BYTES:
+            return None
+        self._received = rest
+        try:
+            if self.ready is None:
+                self.ready = HostReady.model_validate_json(line)
+                return self.ready
+            return HostResult.model_validate_json(line)
+        except ValueError:
+            self.kill("wrote something that is no answer to its control socket")
+            return None
+
+    def kill(self, why: str) -> None:
+        """End it at once; ``why`` is what the records will say."""
+        if self.alive:
+            self._end()
+            self.fate = why
+
+    def dismiss(self) -> None:
+        """Say goodbye, without waiting."""
+        if self.alive:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Say goodbye and wait; insist after a while."""
+        if self.alive:
+            self.dismiss()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=CLOSE_S)
+            self._end()
+            self.fate = "closed"
+
+    def trim_log(self) -> None:
+        """Keep a talkative tenant from filling the disk."""
+        if os.fstat(self._log.fileno()).st_size > LOG_KEPT_BYTES:
+            os.ftruncate(self._log.fileno(), 0)
+            os.lseek(self._log.fileno(), 0, os.SEEK_SET)
+
+    def last_words(self) -> str:
+        """The last line it printed, if any: often the reason."""
+        size = os.fstat(self._log.fileno()).st_size
+        tail = os.pread(self._log.fileno(), 4096, max(size - 4096, 0)).decode(errors="replace")
+        lines = [line.strip() for line in tail.splitlines() if line.strip()]
+        printable = "".join(c if c.isprintable() else "?" for c in lines[-1]) if lines else ""
+        return printable[-200:]
+
+    def _say(self, document: str) -> None:
+        try:
+            self._control.sendall(document.encode() + b"\n")
+        except OSError:
+            self._note_death()
+
+    def _note_death(self) -> None:
+        if not self.alive:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=1)  # it closed its socket on its way out: let it get there by itself
+        words = self.last_words()
+        code = self._end()
+        by_kernel = code == -signal.SIGKILL and _kernel_oom_kills() > self._oom_kills
+        self.fate = _describe_exit(code, ended_by_kernel=by_kernel, last_words=words)
+
+    def _end(self) -> int:
+        """End the process and all that it started, and give back what was held for it; gives its exit code."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        code = self._process.wait()
+        end_marked(self._mark)
+        self._control.close()
+        for fd in (*self.arena_fds, *(() if self._death_fd is None else (self._death_fd,))):
+            os.close(fd)
+        self.arena_fds, self._death_fd = (), None
+        self._log.close()
+        return code
+
+
+def _describe_exit(code: int, *, ended_by_kernel: bool, last_words: str) -> str:
+    if ended_by_kernel:
+        return "ran out of memory: the kernel ended it"
+    said = f" ({last_words})" if last_words else ""
+    if code != -signal.SIGKILL and says_out_of_memory(last_words):
+        return f"ran out of memory{said}"
+    if code < 0:
+        # What was printed before a SIGKILL is not its reason.
+        return f"was killed by {_signal_name(-code)}{said if code != -signal.SIGKILL else ''}"
+    return f"ended with exit code {code}{said}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _death_fd(pid: int) -> int | None:
+    """Readable when the process has ended; None where the system has no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _kernel_oom_kills() -> int:
+    """How often the kernel has killed for want of memory since boot; 0 where it doesn't say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

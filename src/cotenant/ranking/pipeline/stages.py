@@ -1,0 +1,290 @@
+"""A search pipeline that stands on its place: the stages of a request, and what they share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from cotenant.errors import CotenantError, WorkloadError
+from cotenant.ranking.candidate import default_data, feature_mode, input_shape, kind_of
+from cotenant.ranking.data import open_data
+from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble, cut_of, survey
+from cotenant.ranking.pipeline.hidden_states import HiddenStates
+from cotenant.ranking.pipeline.loading import Ahead, Batch, Inline, LoaderTimes
+from cotenant.ranking.pipeline.options import SearchOptions
+from cotenant.ranking.pipeline.weights_file import forget, read_state, weights_file, write_once
+from cotenant.ranking.protocol import Data, Labels
+from cotenant.ranking.scorers import find_scorer
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.filling import materialise
+from cotenant.workloads.models.inputs import make_inputs
+from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.slices import Cut
+
+
+@dataclass(slots=True)
+class SearchRequest:
+    """One request on its way."""
+
+    loader: Ahead | Inline
+    model: nn.Module
+    batch: Batch = field(default_factory=dict)
+    out: torch.Tensor | None = None
+    features: list[torch.Tensor] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SearchStages:
+    """What the stages of all requests share."""
+
+    make: Callable[[], nn.Module]
+    """The module without weights."""
+    weights: Path
+    load: Callable[[int], Batch]
+    labels: Labels
+    classes: int
+    options: SearchOptions
+    device: str
+    dtype: torch.dtype
+    pipelined: bool
+    seq: int | None
+    cold_files: tuple[Path, ...]
+    facts: dict[str, Any]
+    seed: int
+    rankable: bool
+    """Real weights on real labels: only then is a score worth to be kept."""
+    times: LoaderTimes = field(default_factory=LoaderTimes)
+    running: SearchRequest | None = None
+
+    def load_model(self, _: Any) -> SearchRequest:
+        """Put the model together and read its weights; the loader begins at the same time."""
+        self.close()  # a request that failed may have left its loader running
+        if self.options.start == "cold":
+            forget(self.cold_files)
+        self.running = request = SearchRequest(self._loader(), self.make())
+        request.model.load_state_dict(read_state(self.weights), strict=True, assign=True)
+        return request
+
+    def model_to_device(self, request: SearchRequest) -> SearchRequest:
+        """Copy the weights; on a CPU they are already there."""
+        request.model.to(self.device)
+        return self._settled(request)
+
+    def first_batch(self, request: SearchRequest) -> SearchRequest:
+        """All of the first batch: with whatever happens only once."""
+        return self.to_host(self.inference(self.data_to_device(self.load_data(request))))
+
+    def load_data(self, request: SearchRequest) -> SearchRequest:
+        """Load a batch, or wait for the one that was loaded ahead."""
+        request.batch = request.loader.next()
+        return request
+
+    def data_to_device(self, request: SearchRequest) -> SearchRequest:
+        """Copy a batch; on a CPU the copy is made too, as for every workload."""
+        copies = not self.device.startswith("cuda")
+        request.batch = {
+            name: value.to(
+                self.device, self.dtype if value.is_floating_point() else None, non_blocking=self.pipelined, copy=copies
+            )
+            for name, value in request.batch.items()
+        }
+        return self._settled(request)
+
+    def inference(self, request: SearchRequest) -> SearchRequest:
+        """Features of a batch."""
+        with torch.inference_mode():
+            request.out = request.model(**request.batch)
+        return self._settled(request)
+
+    def to_host(self, request: SearchRequest) -> SearchRequest:
+        """Copy the features back."""
+        assert request.out is not None
+        request.features.append(request.out.float().to("cpu", copy=True))
+        request.out = None
+        return request
+
+    def score(self, request: SearchRequest) -> list[float]:
+        """The scores, one for each head."""
+        request.loader.close()
+        self.running = None
+        overlap = self.times.overlap()
+        if overlap is not None:
+            self.facts["overlap"] = round(overlap, 4)
+        features = torch.cat(request.features).numpy()
+        sets = [features] if features.ndim == 2 else [np.ascontiguousarray(one) for one in features.swapaxes(0, 1)]
+        scorer = find_scorer(self.options.scorer)
+        together = getattr(scorer, "score_many", None)
+        scores: list[float] = (
+            together(sets, self.labels, classes=self.classes, seed=self.seed)
+            if together is not None
+            else [scorer.score(one, self.labels, classes=self.classes, seed=self.seed) for one in sets]
+        )
+        if self.rankable:
+            self.facts["scores"] = [round(score, 4) for score in scores]
+        return scores
+
+    def close(self) -> None:
+        """End what a request may have left running."""
+        if self.running is not None:
+            self.running.loader.close()
+            self.running = None
+
+    def _loader(self) -> Ahead | Inline:
+        batches = self.options.batches
+        if self.pipelined:
+            return Ahead(self.load, batches, self.options.workers, self.times)
+        return Inline(self.load, batches)
+
+    def _settled(self, request: SearchRequest) -> SearchRequest:
+        """Synchronised: nothing goes on after its stage has ended."""
+        if not self.pipelined and self.device.startswith("cuda"):
+            torch.cuda.synchronize(self.device)
+        return request
+
+
+def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, device: str, dtype: str) -> SearchStages:
+    """Everything that one request after the other needs."""
+    kind: torch.dtype = getattr(torch, dtype)
+    shape = input_shape(entry, seq=spec.seq)
+    cut, joined = cuts(entry, spec, options)
+    needed = spec.batch * options.batches
+    data = None if cut is not None else _data(entry, options)
+    labels, classes = _labels(data, options, needed, spec.seed)
+    own_labels = _fits(data, options)
+    width = feature_width(entry, spec) if joined == HEAD else 0
+
+    def make() -> nn.Module:
+        module = assemble(entry, cut=cut, joined=joined, heads=options.heads, width=width, classes=classes)
+        if cut is not None:
+            assert isinstance(module, Extractor)
+            prompt = make_inputs(entry, spec.model_copy(update={"params": {}}), dtype=kind).ring[0]
+            module.model.prompt = {name: value.to(device) for name, value in prompt.items()}  # type: ignore[assignment]
+        return module
+
+    key = {"spec": spec.model_dump(mode="json"), "dtype": dtype, "config": dict(entry.config), "classes": classes}
+    file = weights_file(key)
+    if not file.is_file():
+        write_once(file, _with_weights(entry, make(), spec.seed, kind))
+    load: Callable[[int], Batch]
+    more: tuple[Path, ...]
+    if cut is not None:
+        hidden = HiddenStates.of(cut.hidden_shape, dtype=kind, seed=spec.seed)
+        load, source, more = hidden.load, hidden.name, (hidden.file,)
+    else:
+        assert data is not None
+        load, source, more = _batches(data, spec, options, shape), data.name, _files_of(data)
+    return SearchStages(
+        make=make,
+        weights=file,
+        load=load,
+        labels=labels,
+        classes=classes,
+        options=options,
+        device=device,
+        dtype=kind,
+        pipelined=spec.mode == "pipelined",
+        seq=shape.get("tokens"),
+        cold_files=(file, *more),
+        facts={
+            "candidate": options.candidate,
+            "data": source,
+            "items": needed,
+            "classes": classes,
+            "labels": "the data's" if own_labels else "drawn",
+            "scorer": options.scorer,
+            "mode": spec.mode or "synchronised",
+            "start": options.start,
+            "heads": options.heads,
+            "joined": options.joined,
+            "blocks": "all" if cut is None else cut.blocks,
+            "weights_bytes": file.stat().st_size,
+            "torch": torch.__version__,
+        },
+        seed=spec.seed,
+        rankable=entry.folder is not None and own_labels and spec.layers == "full" and options.joined is None,
+    )
+
+
+def cuts(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions) -> tuple[Cut | None, Cut | str | None]:
+    """Where the model is sliced, and where heads begin."""
+    if spec.layers == "full" and options.joined in (None, HEAD):
+        return None, options.joined
+    blocks = survey(entry, spec.batch, spec.seq)
+    if spec.layers != "full":
+        return cut_of(entry, blocks, spec.layers), None
+    return None, cut_of(entry, blocks, str(options.joined))
+
+
+def _data(entry: ModelEntry, options: SearchOptions) -> Data:
+    try:
+        data = open_data(options.data or default_data(entry))
+    except CotenantError as error:
+        raise WorkloadError(error.message, hint=error.hint) from error
+    if data.kind != kind_of(entry):
+        raise WorkloadError(
+            f"{entry.name} reads {kind_of(entry)}s, and {data.name} holds {data.kind}s", hint="take data of its kind"
+        )
+    return data
+
+
+def _fits(data: Data | None, options: SearchOptions) -> bool:
+    return data is not None and options.classes in (None, len(data.classes))
+
+
+def _order(data: Data, needed: int, seed: int) -> Sequence[int]:
+    """Items in random order, again from the beginning where there are too few."""
+    shuffled = np.random.default_rng(seed).permutation(len(data))
+    return [int(item) for item in np.resize(shuffled, needed)]
+
+
+def _labels(data: Data | None, options: SearchOptions, needed: int, seed: int) -> tuple[Labels, int]:
+    if data is not None and _fits(data, options):
+        return data.labels[_order(data, needed, seed)], len(data.classes)
+    classes = options.classes or 10
+    # What scoring costs depends on how many classes there are, not on which item is of which.
+    return np.random.default_rng(seed).permutation(np.arange(needed, dtype=np.int64) % classes), classes
+
+
+def _batches(
+    data: Data, spec: WorkloadSpec, options: SearchOptions, shape: Mapping[str, Any]
+) -> Callable[[int], Batch]:
+    order = _order(data, spec.batch * options.batches, spec.seed)
+
+    def load(number: int) -> Batch:
+        return data.load(order[number * spec.batch : (number + 1) * spec.batch], shape)
+
+    return load
+
+
+def _files_of(data: Data) -> tuple[Path, ...]:
+    return tuple(source for source in getattr(data, "sources", ()) if isinstance(source, Path))
+
+
+def feature_width(entry: ModelEntry, spec: WorkloadSpec) -> int:
+    """Features per item, from a dry run."""
+    module = assemble(entry, cut=None, joined=None, heads=1, width=0, classes=0)
+    placed = materialise(module, device="meta", dtype=torch.float32, seed=0)
+    inputs = make_inputs(entry, WorkloadSpec(name=entry.name, seq=spec.seq), dtype=torch.float32, device="meta")
+    with torch.inference_mode():
+        return int(placed(**inputs.ring[0]).shape[1])
+
+
+def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.dtype) -> nn.Module:
+    """The module with random weights or, where the candidate is a directory, with those in it."""
+    materialise(module, device="cpu", dtype=dtype, seed=seed)
+    if entry.folder is None:
+        return module
+    from cotenant.workloads.models.weights import load
+
+    given = load(entry, feature_mode(entry), entry.folder, dtype=dtype, seed=seed).state_dict()
+    own = module.state_dict()
+    for name, place in own.items():
+        # Every part (trunk, heads, slice) keeps the whole model's names behind the last `model.` of its own.
+        source = name.rpartition("model.")[2] if name not in given else name
+        if source in given:
+            place.copy_(given[source])
+    return module

@@ -1,0 +1,102 @@
+"""The ends of requests: each is answered once, and every refusal says why and when to come back."""
+
+from cotenant.errors import SchedulingError
+from cotenant.scheduling.decisions import Decision, DecisionLog
+from cotenant.scheduling.events import Arrived, RequestId
+from cotenant.scheduling.instructions import Done, Dropped, Instruction, Shed, Why
+from cotenant.scheduling.job import Job, Request
+from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.slot import Slot
+from cotenant.scheduling.tenant import Tenant
+from cotenant.scheduling.waiting import Waiting
+
+
+class Answers:
+    """Who still waits for an answer, and the instructions that give it."""
+
+    def __init__(self, settings: Settings, waiting: Waiting, slots: list[Slot], log: DecisionLog) -> None:
+        self._settings = settings
+        self._waiting = waiting
+        self._slots = slots
+        self._log = log
+        self._open: dict[RequestId, tuple[Job, Request]] = {}
+        self.out: list[Instruction] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def expect(self, job: Job, request: Request) -> None:
+        """A request was accepted, or moved to another job."""
+        self._open[request.id] = (job, request)
+
+    def check_new(self, request: RequestId) -> None:
+        """A request that is still open can't arrive again."""
+        if request in self._open:
+            raise SchedulingError(f"Request {request} arrived twice.", hint="Give each request its own id.")
+
+    def wait_s(self, now: float, due: float) -> float:
+        """How long a request due at ``due`` would wait for the work ahead of it."""
+        free = min(slot.free_at(now) for slot in self._slots)
+        return free - now + sum(job.rest_s for job in self._waiting if job.due <= due) / self._settings.slots
+
+    def finish(self, job: Job, request: Request, at: float) -> None:
+        """A request was served."""
+        met = at <= request.deadline
+        if met and request.conforming:
+            job.tenant.meet(at)
+        self.out.append(Done(request.id, job.tenant.name, met, at - request.arrived, request.device_s))
+        self._close(job, request)
+
+    def drop(self, request_id: RequestId) -> None:
+        """A request was cancelled; one that has been answered already is ignored."""
+        if request_id in self._open:
+            job, request = self._open[request_id]
+            self.out.append(Dropped(request_id, job.tenant.name, job.begun))
+            self._close(job, request)
+
+    def shed(self, job: Job, request: Request, why: Why, now: float, retry_after_s: float | None = None) -> None:
+        """An accepted request won't be served."""
+        if why in (Why.OVER_SHARE, Why.DEVICE_FULL):
+            retry_after_s = self.retry_after_s(job.tenant, request, now)
+        wait = self.wait_s(now, request.due)
+        self.out.append(Shed(request.id, job.tenant.name, why, retry_after_s, wait, job.begun))
+        self._note(now, request.id, job.tenant.name, why)
+        self._close(job, request)
+
+    def shed_all(self, tenant: Tenant, why: Why, now: float, retry_after_s: float | None) -> None:
+        """All requests of a tenant won't be served, the running ones included."""
+        for job, request in tuple(self._open.values()):
+            if job.tenant is tenant:
+                self.shed(job, request, why, now, retry_after_s)
+
+    def refuse(self, event: Arrived, why: Why, retry_after_s: float | None = None) -> None:
+        """A request is turned away as it arrives."""
+        wait = self.wait_s(event.time, event.time if event.deadline is None else event.deadline)
+        self.out.append(Shed(event.request, event.tenant, why, retry_after_s, wait, begun=False))
+        self._note(event.time, event.request, event.tenant, why)
+
+    def retry_after_s(self, tenant: Tenant, request: Request, now: float) -> float:
+        """In how many seconds a request like this is likely to be served in time.
+
+        Beyond its share: when the tenant's account will cover it, with a time of its own for each refused request, so
+        that they don't all come back at once. Within its share: when the work ahead leaves room before the deadline.
+        """
+        if request.conforming or tenant.rate <= 0:
+            room = tenant.objective_s - request.cost_s
+            after = max(self.wait_s(now, request.due) - room, request.cost_s)
+        else:
+            after = tenant.book_return(request.cost_s, now)
+        return min(after, self._settings.longest_retry_s)
+
+    def _close(self, job: Job, request: Request) -> None:
+        del self._open[request.id]
+        job.tenant.backlog_s -= request.cost_s
+        waits = job in self._waiting
+        if waits:
+            self._waiting.remove(job)
+        job.leave(request)
+        if waits and job.members:
+            self._waiting.add(job)
+
+    def _note(self, now: float, request: RequestId, tenant: str, why: Why) -> None:
+        self._log.keep(Decision(now, "shed", tenant, (request,), why, None, len(self._waiting), 0, 0.0))

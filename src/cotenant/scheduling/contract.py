@@ -1,0 +1,85 @@
+"""What each tenant was promised: its objective, its share of the device, and what happens when the promise can't be kept."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cotenant.errors import SchedulingError
+
+
+class Fairness(StrEnum):
+    """One rule for all tenants of a device."""
+
+    SHARES = "shares"
+    """A tenant that keeps to its share keeps its objective, whatever the others send."""
+    EQUAL = "equal"
+    """All tenants attain their objectives equally often; a flood costs everybody alike."""
+
+
+class ServiceClass(StrEnum):
+    """Whether a tenant has a share of the device at all."""
+
+    GUARANTEED = "guaranteed"
+    BEST_EFFORT = "best-effort"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The promise to one tenant.
+
+    ``hard``: a request that can no longer meet its deadline is shed. Otherwise (soft) it is served late, in time that
+    would be idle, until ``patience`` objectives have passed.
+    """
+
+    tenant: str
+    objective_s: float
+    share: float | None = None
+    hard: bool = True
+    service: ServiceClass = ServiceClass.GUARANTEED
+    patience: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.tenant:
+            raise SchedulingError("A contract needs the name of its tenant.")
+        if not 0 < self.objective_s < float("inf"):
+            raise SchedulingError(
+                f"Tenant {self.tenant}: the objective has to be a positive time, not {self.objective_s:g} s.",
+                hint="State how long a request may take, for example 0.03 for 30 ms.",
+            )
+        if self.share is not None and not 0 <= self.share <= 1:
+            raise SchedulingError(
+                f"Tenant {self.tenant}: the share has to lie between 0 and 1, not {self.share:g}.",
+                hint="A share is a part of the device's time; leave it out for an equal part.",
+            )
+        if self.share and self.service is ServiceClass.BEST_EFFORT:
+            raise SchedulingError(
+                f"Tenant {self.tenant}: a best-effort tenant can't have a share.",
+                hint="Leave the share out, or make the tenant guaranteed.",
+            )
+        if self.patience < 1:
+            raise SchedulingError(
+                f"Tenant {self.tenant}: patience is counted in objectives and can't be below 1, not {self.patience:g}."
+            )
+
+
+def settle_shares(contracts: Iterable[Contract]) -> Mapping[str, float]:
+    """The share of each tenant: as stated; what is left is split equally among guaranteed tenants that state none."""
+    by_name: dict[str, Contract] = {}
+    for contract in contracts:
+        if contract.tenant in by_name:
+            raise SchedulingError(f"Tenant {contract.tenant} has two contracts.", hint="Give each tenant its own name.")
+        by_name[contract.tenant] = contract
+    stated = sum(contract.share or 0.0 for contract in by_name.values())
+    if stated > 1 + 1e-9:
+        raise SchedulingError(
+            f"The shares of {', '.join(by_name)} add up to {stated:.2f} of the device.",
+            hint="Lower them until they add up to at most 1.",
+        )
+    open_to = [c for c in by_name.values() if c.share is None and c.service is ServiceClass.GUARANTEED]
+    if open_to and stated > 1 - 1e-9:
+        raise SchedulingError(
+            f"The stated shares leave nothing for {open_to[0].tenant}.",
+            hint="Lower the stated shares, or make the tenant best-effort.",
+        )
+    each = (1 - stated) / len(open_to) if open_to else 0.0
+    return {name: (each if contract in open_to else (contract.share or 0.0)) for name, contract in by_name.items()}

@@ -1,0 +1,133 @@
+"""Costs corrected by what chunks really took: one speed for the device, one factor for each chunk.
+
+All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk that follows an idle gap
+teaches only its own spaced cost: caches and clocks have gone cold, and back-to-back planning must not learn from that.
+"""
+
+import math
+
+from cotenant.scheduling.costs import ChunkCost, TenantCosts
+
+SPEED_GAIN = 0.08
+CHUNK_GAIN = 0.03
+SPACED_GAIN = 0.1
+SPREAD_GAIN = 0.02
+JUMP = 0.25
+"""A run of surprises this large, all to one side, is a change of the device's speed and not noise."""
+JUMP_LENGTH = 3
+
+
+class DeviceSpeed:
+    """How much longer chunks take than their corrected costs say, whichever tenant's they are."""
+
+    __slots__ = ("_surprises", "factor", "level")
+
+    def __init__(self) -> None:
+        self.level = 0.0
+        self.factor = 1.0
+        self._surprises: list[float] = []
+
+    def see(self, surprise: float) -> None:
+        """Learn from log(actual / predicted) of one back-to-back chunk."""
+        step = SPEED_GAIN * surprise
+        if abs(surprise) <= JUMP or (self._surprises and self._surprises[0] * surprise < 0):
+            self._surprises.clear()
+        if abs(surprise) > JUMP:
+            self._surprises.append(surprise)
+            if len(self._surprises) == JUMP_LENGTH:
+                step = sorted(self._surprises)[JUMP_LENGTH // 2]
+                self._surprises.clear()
+        self.level += step
+        self.factor = math.exp(self.level)
+
+
+class ChunkEstimate:
+    """The corrected cost of one chunk, relative to the device's speed."""
+
+    __slots__ = ("_ratio", "_spaced", "_spread", "base", "p50_s", "spaced_s", "variance")
+
+    def __init__(self, base: ChunkCost) -> None:
+        self.base = base
+        self._ratio = 0.0
+        self._spaced = 0.0
+        self._spread = math.log(base.p90_s / base.p50_s)
+        self._apply()
+
+    def see(self, took_over_one: float, speed: DeviceSpeed) -> None:
+        """Learn from a back-to-back run: its time at batch 1."""
+        surprise = math.log(took_over_one / self.p50_s) - speed.level
+        self._spread = max(0.0, self._spread + SPREAD_GAIN * (0.9 if surprise > self._spread else -0.1))
+        self._ratio += CHUNK_GAIN * surprise
+        speed.see(surprise)
+        self._apply()
+
+    def see_spaced(self, took_over_one: float, speed: DeviceSpeed) -> None:
+        """Learn from a run after a gap."""
+        surprise = math.log(took_over_one / self.spaced_s) - speed.level
+        self._spaced += SPACED_GAIN * surprise
+        self._apply()
+
+    def _apply(self) -> None:
+        self.p50_s = self.base.p50_s * math.exp(self._ratio)
+        self.spaced_s = self.base.spaced_s * math.exp(self._spaced)
+        above = self.p50_s * math.expm1(self._spread)
+        self.variance = above * above
+
+
+class CostEstimate:
+    """The corrected costs of one tenant: what is left of a request, by the number of chunks behind it.
+
+    ``rest_s[i]`` and ``rest_variance[i]`` hold for a request that has done i chunks, decode steps not counted. The
+    "variance" is the square of p90 - p50: independent chunks add in quadrature, so that a request in many chunks isn't
+    planned as if each of them went badly.
+    """
+
+    __slots__ = ("chunks", "costs", "rest_s", "rest_variance", "speed", "step")
+
+    def __init__(self, costs: TenantCosts, speed: DeviceSpeed) -> None:
+        self.costs = costs
+        self.speed = speed
+        self.chunks = [ChunkEstimate(chunk) for chunk in costs.chunks]
+        self.step = ChunkEstimate(costs.step) if costs.step else None
+        self.rest_s: list[float] = []
+        self.rest_variance: list[float] = []
+        self._add_up()
+
+    def see(self, index: int, steps: int, batch: int, scale: float, took_s: float, *, spaced: bool) -> None:
+        """Learn from a chunk that ended."""
+        if took_s <= 0:
+            return
+        if steps:
+            assert self.step is not None
+            self._learn(self.step, took_s / (steps * self.costs.step_curve.at(batch)), spaced=spaced)
+        else:
+            self._learn(self.chunks[index], took_s / (scale * self.costs.curve.at(batch)), spaced=spaced)
+            self._add_up()
+
+    def _learn(self, chunk: ChunkEstimate, took_s: float, *, spaced: bool) -> None:
+        if spaced:
+            chunk.see_spaced(took_s, self.speed)
+        else:
+            chunk.see(took_s, self.speed)
+
+    def chunk_s(self, index: int, steps: int, batch: int, scale: float, *, spaced: bool) -> float:
+        """The median time of a chunk now."""
+        chunk = self.step if steps else self.chunks[index]
+        assert chunk is not None
+        one = (chunk.spaced_s if spaced else chunk.p50_s) * self.speed.factor
+        return one * (steps * self.costs.step_curve.at(batch) if steps else scale * self.costs.curve.at(batch))
+
+    def request_s(self, scale: float, steps: int) -> float:
+        """The median device time of a whole request alone, back to back: what a tenant's account is charged."""
+        step = self.step.p50_s * steps if self.step else 0.0
+        return (self.rest_s[0] * scale + step) * self.speed.factor
+
+    def _add_up(self) -> None:
+        rest, variance = 0.0, 0.0
+        rests, variances = [0.0], [0.0]
+        for chunk in reversed(self.chunks):
+            rest += chunk.p50_s
+            variance += chunk.variance
+            rests.append(rest)
+            variances.append(variance)
+        self.rest_s, self.rest_variance = rests[::-1], variances[::-1]

@@ -1,0 +1,84 @@
+"""What a tenant's requests cost, as values: device time by chunk, after a gap and back to back, and by batch size."""
+
+import math
+from dataclasses import dataclass
+
+from cotenant.errors import SchedulingError
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCost:
+    """Device time of one chunk at batch 1: ``p50_s`` and ``p90_s`` back to back, ``spaced_s`` the median after a gap."""
+
+    p50_s: float
+    p90_s: float
+    spaced_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.p50_s < math.inf:
+            raise SchedulingError(f"A chunk has to cost a positive time, not {self.p50_s:g} s.")
+        if self.p90_s < self.p50_s:
+            raise SchedulingError(f"A chunk's p90 ({self.p90_s:g} s) can't be below its p50 ({self.p50_s:g} s).")
+        if self.spaced_s <= 0:
+            raise SchedulingError(f"A chunk has to cost a positive time after a gap, not {self.spaced_s:g} s.")
+
+
+def chunk_cost(p50_s: float, *, spread: float = 0.0, cold: float = 1.0) -> ChunkCost:
+    """A chunk whose p90 is ``1 + spread`` and whose cost after a gap is ``cold`` times the median back to back."""
+    return ChunkCost(p50_s, p50_s * (1 + spread), p50_s * cold)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCurve:
+    """``factors[b - 1]``: what a batch of b costs over a batch of 1, as measured; its length is the largest batch."""
+
+    factors: tuple[float, ...] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if not self.factors or self.factors[0] != 1.0:
+            raise SchedulingError("A batch curve starts with 1, the cost of a batch of one.")
+        if any(later < earlier for earlier, later in zip(self.factors, self.factors[1:], strict=False)):
+            raise SchedulingError("A batch curve can't fall: a larger batch never costs less in all.")
+
+    @property
+    def largest(self) -> int:
+        """The largest batch that was measured."""
+        return len(self.factors)
+
+    def at(self, batch: int) -> float:
+        """The factor of a batch; past the largest one, every full batch and the rest are paid apart."""
+        full, rest = divmod(batch, len(self.factors))
+        return full * self.factors[-1] + (self.factors[rest - 1] if rest else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantCosts:
+    """The costs of one tenant.
+
+    ``chunks``: the parts of a request in order (layer groups; for a decoder its prefill). ``step``: one decode step of a
+    decoder, else None; its requests take ``steps`` of them unless they say otherwise.
+    """
+
+    chunks: tuple[ChunkCost, ...]
+    curve: BatchCurve = BatchCurve()
+    step: ChunkCost | None = None
+    step_curve: BatchCurve = BatchCurve()
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.chunks:
+            raise SchedulingError("A tenant's request has at least one chunk.")
+        if self.step is None and self.steps:
+            raise SchedulingError("Decode steps were stated without the cost of one.")
+        if self.step is not None and self.steps < 1:
+            raise SchedulingError("A decoder's request takes at least one decode step.")
+
+    @property
+    def total_s(self) -> float:
+        """Median device time of a typical request, back to back."""
+        return sum(chunk.p50_s for chunk in self.chunks) + (self.step.p50_s * self.steps if self.step else 0.0)
+
+    @property
+    def spaced_s(self) -> float:
+        """Median device time of a typical request that comes after a gap: what it costs alone at a low rate."""
+        return sum(chunk.spaced_s for chunk in self.chunks) + (self.step.spaced_s * self.steps if self.step else 0.0)

@@ -1,0 +1,157 @@
+"""Chunks for the worker: what starts now, what is queued behind it, and what can't be in time any more."""
+
+from cotenant.errors import SchedulingError
+from cotenant.scheduling.answers import Answers
+from cotenant.scheduling.decisions import Decision, DecisionLog
+from cotenant.scheduling.instructions import Chunk, QueueAhead, Start, Why
+from cotenant.scheduling.job import Job
+from cotenant.scheduling.policy import Choice, Policy
+from cotenant.scheduling.roster import Roster
+from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.slot import Offer, Slot
+from cotenant.scheduling.waiting import Waiting
+
+
+class Dispatcher:
+    """Keeps every slot busy by the policy's choices, one chunk ahead."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        policy: Policy,
+        roster: Roster,
+        waiting: Waiting,
+        slots: list[Slot],
+        answers: Answers,
+        log: DecisionLog,
+    ) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._roster = roster
+        self._waiting = waiting
+        self._slots = slots
+        self._answers = answers
+        self._log = log
+        self._versions = 0
+
+    def decide(self, now: float) -> None:
+        """Give every idle slot a chunk, and every busy one its next."""
+        for slot in self._slots:
+            if slot.running is None:
+                offer = self._offer(slot, now, now)
+                if offer is None:
+                    continue
+                self._answers.out.append(Start(offer.chunk))
+                self._begin(slot, offer, now)
+            if self._settings.queue_ahead:
+                self._queue_ahead(slot, now)
+
+    def take_queued(self, slot: Slot, version: int, at: float) -> None:
+        """The worker went on with a queued chunk by itself."""
+        taken = slot.offers.get(version)
+        if taken is None:
+            raise SchedulingError(f"Chunk version {version} was started, but it wasn't queued.")
+        self._begin(slot, taken, at)
+
+    def _queue_ahead(self, slot: Slot, now: float) -> None:
+        assert slot.running is not None
+        offer = self._offer(slot, now, slot.free_at(now))
+        if offer is slot.queued:
+            return
+        slot.queued = offer
+        if offer is not None:
+            slot.offers[offer.chunk.version] = offer
+        chunk = None if offer is None else offer.chunk
+        self._answers.out.append(QueueAhead(slot.running.chunk.version, chunk, slot.index))
+
+    def _offer(self, slot: Slot, now: float, begin: float) -> Offer | None:
+        """The chunk that should go next on the slot; the queued one itself if it is still the best."""
+        jobs = self._timely(now, begin)
+        if len(self._slots) > 1:
+            held = {job for other in self._slots if other is not slot for job in other.held()}
+            jobs = [job for job in jobs if job not in held]
+        if not jobs:
+            return None
+        choice = self._policy.choose(jobs, begin)
+        together = choice.jobs
+        leader = together[0]
+        estimate, stage = leader.estimate, leader.stage
+        batch = leader.batch if len(together) == 1 else len(together)
+        steps = self._steps(together, batch) if stage >= leader.stages else 0
+        if slot.queued is not None and slot.queued.matches(together, stage, steps):
+            return slot.queued
+        scale = leader.scale if batch == 1 else max(job.scale for job in together)
+        spaced = slot.running is None and begin - slot.last_end > self._settings.gap_s
+        predicted = estimate.chunk_s(stage, steps, batch, scale, spaced=spaced)
+        self._versions += 1
+        requests = tuple([request.id for job in together for request in job.members])
+        chunk = Chunk(self._versions, slot.index, leader.tenant.name, requests, stage, steps, predicted)
+        if self._log.due():
+            self._keep(now, begin, choice, chunk)
+        return Offer(chunk, together, scale, batch)
+
+    def _timely(self, now: float, begin: float) -> list[Job]:
+        """The jobs in view that can still be in time; the late ones of soft contracts if there are no others."""
+        timely, late = [], []
+        sheds = self._policy.sheds
+        for job in self._waiting.view():
+            job.reckon()
+            earliest = begin + 2 * job.rest_s - job.plan_s  # about one in ten ends before
+            if not sheds or (earliest <= job.deadline and not job.late):
+                timely.append(job)
+            elif job.tenant.contract.hard:
+                for request in tuple(job.members):
+                    if earliest > request.deadline:
+                        why = Why.DEVICE_FULL if request.conforming else Why.OVER_SHARE
+                        self._answers.shed(job, request, why, now)
+                if job.members:
+                    timely.append(job)
+            elif now > job.due + (job.tenant.contract.patience - 1) * job.tenant.objective_s:
+                for request in tuple(job.members):
+                    self._answers.shed(job, request, Why.DEVICE_FULL, now)
+            else:
+                job.late = True
+                late.append(job)
+        return timely or late
+
+    def _steps(self, jobs: list[Job], batch: int) -> int:
+        """As many decode steps as make a chunk, and no more than the member that ends first has left."""
+        one = jobs[0].estimate.chunk_s(0, 1, batch, 1.0, spaced=False)
+        return max(1, min(int(self._roster.quantum_s / one), min([job.steps for job in jobs])))
+
+    def _begin(self, slot: Slot, offer: Offer, at: float) -> None:
+        """Book a chunk as running. Requests that ended since it was queued are left out; the worker skips them too."""
+        chunk = offer.chunk
+        slot.run(offer, at)
+        jobs = offer.jobs = [job for job in offer.jobs if job.members]
+        if len(jobs) > 1 and not chunk.steps:
+            jobs = offer.jobs = [self._merge(jobs)]
+        for job in jobs:
+            job.begun = True
+            if chunk.steps:
+                job.steps -= chunk.steps
+            else:
+                job.stage += 1
+            if job.stage >= job.stages and job.steps == 0:
+                self._waiting.remove(job)
+
+    def _merge(self, jobs: list[Job]) -> Job:
+        for job in jobs:
+            self._waiting.remove(job)
+        leader = jobs[0]
+        for job in jobs[1:]:
+            leader.join(job)
+        for request in leader.members:
+            self._answers.expect(leader, request)
+        self._waiting.add(leader)
+        return leader
+
+    def _keep(self, now: float, begin: float, choice: Choice, chunk: Chunk) -> None:
+        leader = choice.jobs[0]
+        spare_s = leader.due - begin - leader.rest_s
+        waiting = len(self._waiting)
+        self._log.keep(
+            Decision(
+                now, "chunk", chunk.tenant, chunk.requests, choice.why, chunk.version, waiting, choice.planned, spare_s
+            )
+        )

@@ -1,0 +1,97 @@
+"""What the scheduler hears. Every event carries its time in seconds, from one monotonic clock of the caller's."""
+
+from typing import NamedTuple, TypeAlias
+
+from cotenant.scheduling.contract import Contract
+from cotenant.scheduling.costs import TenantCosts
+
+RequestId: TypeAlias = int | str
+
+
+class Arrived(NamedTuple):
+    """A request came in.
+
+    ``deadline``: when the client gives up, as a time; None means by the contract. ``scale``: what its chunks cost over
+    a typical request's (a longer prompt, more rows). ``steps``: at most how many decode steps it takes.
+    """
+
+    time: float
+    request: RequestId
+    tenant: str
+    deadline: float | None = None
+    scale: float = 1.0
+    steps: int | None = None
+    priority: int = 0
+
+
+class ChunkDone(NamedTuple):
+    """A chunk ended.
+
+    ``began`` and ``ended`` are the worker's times; ``started`` is the version that it took from its queue at once, None
+    if it found nothing there. ``finished`` names decoder requests that ended early.
+    """
+
+    time: float
+    version: int
+    began: float
+    ended: float
+    started: int | None = None
+    finished: tuple[RequestId, ...] = ()
+    slot: int = 0
+
+
+class ChunkLost(NamedTuple):
+    """The worker died or hung: the chunk under way and the one behind it will never end."""
+
+    time: float
+    version: int
+    slot: int = 0
+
+
+class Cancelled(NamedTuple):
+    """The client went away."""
+
+    time: float
+    request: RequestId
+
+
+class TenantAdded(NamedTuple):
+    """A tenant joins, or an existing one gets a new contract and new costs; its waiting requests stay."""
+
+    time: float
+    contract: Contract
+    costs: TenantCosts
+
+
+class TenantRemoved(NamedTuple):
+    """A tenant leaves at once; its requests are shed."""
+
+    time: float
+    tenant: str
+
+
+class TenantPaused(NamedTuple):
+    """A tenant can't be served for now. ``drain``: requests already accepted are still served, new ones are shed."""
+
+    time: float
+    tenant: str
+    retry_after_s: float = 1.0
+    drain: bool = False
+
+
+class TenantResumed(NamedTuple):
+    """A paused tenant can be served again."""
+
+    time: float
+    tenant: str
+
+
+class Tick(NamedTuple):
+    """Time passed; see ``Scheduler.wake_at``."""
+
+    time: float
+
+
+Event: TypeAlias = (
+    Arrived | ChunkDone | ChunkLost | Cancelled | TenantAdded | TenantRemoved | TenantPaused | TenantResumed | Tick
+)

@@ -1,0 +1,82 @@
+"""What the scheduler answers: chunks for the worker, and exactly one end for every request that came in."""
+
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from cotenant.scheduling.events import RequestId
+
+
+class Chunk(NamedTuple):
+    """A piece of work: chunk ``index`` of the requests, run together; ``steps`` decode steps if above 0.
+
+    Versions rise with every chunk handed out; none is used twice.
+    """
+
+    version: int
+    slot: int
+    tenant: str
+    requests: tuple[RequestId, ...]
+    index: int
+    steps: int
+    predicted_s: float
+
+
+class Start(NamedTuple):
+    """Run this chunk now: the slot is idle."""
+
+    chunk: Chunk
+
+
+class QueueAhead(NamedTuple):
+    """Run this chunk when version ``after`` ends, in place of any chunk queued before; None: run nothing.
+
+    The newest wins. A worker drops it if ``after`` isn't the chunk that it runs: the message came too late.
+    """
+
+    after: int
+    chunk: Chunk | None
+    slot: int
+
+
+class Why(StrEnum):
+    """Why a request was shed."""
+
+    OVER_SHARE = "over share"
+    DEVICE_FULL = "device full"
+    TOO_LARGE = "too large"
+    PAUSED = "paused"
+    REMOVED = "removed"
+    WORKER_LOST = "worker lost"
+    UNKNOWN_TENANT = "unknown tenant"
+
+
+class Shed(NamedTuple):
+    """The request won't be served; a worker that has begun it (``begun``) frees what it holds."""
+
+    request: RequestId
+    tenant: str
+    why: Why
+    retry_after_s: float | None
+    predicted_wait_s: float
+    begun: bool
+
+
+class Done(NamedTuple):
+    """The request was served; ``met``: within its deadline. ``device_s``: its part of the device's time."""
+
+    request: RequestId
+    tenant: str
+    met: bool
+    latency_s: float
+    device_s: float
+
+
+class Dropped(NamedTuple):
+    """The cancelled request is gone; a worker that has begun it (``begun``) frees what it holds."""
+
+    request: RequestId
+    tenant: str
+    begun: bool
+
+
+Instruction: TypeAlias = Start | QueueAhead | Shed | Done | Dropped

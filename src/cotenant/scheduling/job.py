@@ -1,0 +1,99 @@
+"""Requests, and the jobs in which they run: alone, or several that were batched at their first chunk."""
+
+from math import sqrt
+
+from cotenant.scheduling.events import RequestId
+from cotenant.scheduling.tenant import Tenant
+
+
+class Request:
+    """One request. ``due`` orders it (never earlier than its contract says); ``deadline`` is when its client gives up."""
+
+    __slots__ = ("arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps")
+
+    def __init__(
+        self, request: RequestId, arrived: float, due: float, deadline: float, scale: float, steps: int, priority: int
+    ) -> None:
+        self.id = request
+        self.arrived = arrived
+        self.due = due
+        self.deadline = deadline
+        self.scale = scale
+        self.steps = steps
+        self.priority = priority
+        self.conforming = True
+        self.cost_s = 0.0
+        self.device_s = 0.0
+
+
+class Job:
+    """Requests of one tenant that advance together; ``stage`` and ``steps`` count what is behind and still ahead.
+
+    ``rest_s`` (p50) and ``plan_s`` (p90) are the time it still needs, as of the last ``reckon``.
+    """
+
+    __slots__ = (
+        "batch", "begun", "conforming", "deadline", "due", "estimate", "late", "members", "order", "plan_s",
+        "prefill_s", "rest_s", "scale", "stage", "stages", "steps", "tenant",
+    )  # fmt: skip
+
+    def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
+        self.tenant = tenant
+        self.estimate = tenant.estimate  # its own: a new model of the tenant may be cut otherwise
+        self.members = [request]
+        self.batch = 1
+        self.stage = 0
+        self.stages = len(self.estimate.chunks)
+        self.steps = request.steps
+        self.scale = request.scale
+        self.due = request.due
+        self.deadline = request.deadline
+        self.conforming = request.conforming
+        self.order = order
+        self.begun = False
+        self.late = False
+        self.rest_s = self.plan_s = self.prefill_s = 0.0
+
+    def reckon(self) -> None:
+        """Bring the time still needed up to date with the estimates."""
+        estimate = self.estimate
+        speed = estimate.speed.factor
+        factor = self.scale * speed
+        if self.batch > 1:
+            factor *= estimate.costs.curve.at(self.batch)
+        rest = self.prefill_s = estimate.rest_s[self.stage] * factor
+        variance = estimate.rest_variance[self.stage] * factor * factor
+        if self.steps:
+            step = estimate.step
+            assert step is not None
+            rest += self.steps * step.p50_s * speed
+            variance += self.steps * step.variance * speed * speed
+        self.rest_s = rest
+        self.plan_s = rest + sqrt(variance)
+
+    def join(self, other: "Job") -> None:
+        """Take another job's requests in; both have to be at their first chunk."""
+        self.members += other.members
+        self.batch = len(self.members)
+        self.refresh()
+
+    def leave(self, request: Request) -> None:
+        """Let a request go. The batch keeps its cost once it has begun: the worker doesn't reshape it."""
+        self.members.remove(request)
+        if not self.begun:
+            self.batch = max(1, len(self.members))
+        if self.members:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Take due time, deadline, size and standing from the members."""
+        members = self.members
+        self.due = min(request.due for request in members)
+        self.deadline = min(request.deadline for request in members)
+        self.scale = max(request.scale for request in members)
+        self.conforming = any(request.conforming for request in members)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to hand out."""
+        return self.stage >= self.stages and self.steps == 0

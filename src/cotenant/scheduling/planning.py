@@ -1,0 +1,105 @@
+"""Which of the waiting jobs can all be in time: earliest due first, then Moore-Hodgson, then slack for the others."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple
+
+from cotenant.scheduling.gang import demands
+from cotenant.scheduling.job import Job
+
+_DUE = attrgetter("due")
+
+
+class Plan(NamedTuple):
+    """Jobs in order of due times, the time each takes, the size of gangs it holds for, and what it is worth."""
+
+    jobs: list[Job]
+    costs: list[float]
+    gang: int
+    worth: float
+
+
+def keep_feasible(jobs: list[Job], gang: int, begin: float, slots: int) -> tuple[list[Job], list[float]]:
+    """The jobs that stay when one is left out each time another would be late.
+
+    Moore-Hodgson leaves out the longest; here it is one of the tenant that fared best lately, of that one's lowest
+    priority, and of those the one that has most left to do for what it is worth.
+    """
+    jobs = list(jobs)
+    costs = demands(jobs, gang)
+    while True:
+        end = begin
+        for place, job in enumerate(jobs):
+            end += costs[place] / slots
+            if end > job.due:
+                break
+        else:
+            return jobs, costs
+        del jobs[_victim(jobs, place)]
+        costs = demands(jobs, gang)
+
+
+def _victim(jobs: list[Job], late: int) -> int:
+    best, chosen = None, 0
+    for place in range(late + 1):
+        job = jobs[place]
+        tenant = job.tenant
+        rank = (tenant.attained, -job.members[0].priority, job.plan_s / (tenant.spaced_s * len(job.members)))
+        if best is None or rank > best:
+            best, chosen = rank, place
+    return chosen
+
+
+def fill_slack(
+    jobs: list[Job],
+    costs: list[float],
+    others: list[Job],
+    gang: int,
+    begin: float,
+    slots: int,
+    limit: Callable[[Job], float],
+) -> tuple[list[Job], list[float]]:
+    """Let other jobs in where every job behind them, and they themselves, end by their limit.
+
+    ``limit``: a job's due time less what must stay free before it.
+    """
+    limits = [limit(job) for job in jobs]
+    for job in others:
+        place = bisect_right(jobs, job.due, key=_DUE)
+        own = job.due
+        if begin + job.rest_s > own and gang < 2:
+            continue
+        if gang > 1 and job.steps:
+            more = [*jobs[:place], job, *jobs[place:]]
+            their_limits = [*limits[:place], own, *limits[place:]]
+            their_costs = demands(more, gang)
+            if _delays_nothing(their_costs, their_limits, costs, place, begin, slots):
+                jobs, limits, costs = more, their_limits, their_costs
+            continue
+        end = begin + (sum(costs[:place]) + job.plan_s) / slots
+        if end > own:
+            continue
+        for behind in range(place, len(jobs)):
+            end += costs[behind] / slots
+            if end > limits[behind]:
+                break
+        else:
+            jobs.insert(place, job)
+            costs.insert(place, job.plan_s)
+            limits.insert(place, own)
+    return jobs, costs
+
+
+def _delays_nothing(
+    costs: list[float], limits: list[float], before: list[float], place: int, begin: float, slots: int
+) -> bool:
+    """Whether all end by their limits, or no later than before the job at ``place`` was put in."""
+    end = was = begin
+    for at, (cost, limit) in enumerate(zip(costs, limits, strict=True)):
+        end += cost / slots
+        if at != place:
+            was += before[at - (at > place)] / slots
+        if end > limit and (at == place or end > was):
+            return False
+    return True

@@ -1,0 +1,200 @@
+"""The scheduler of one device: events in, instructions out. It never looks at a clock: the same events give the same
+instructions.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cotenant.errors import SchedulingError
+from cotenant.scheduling.answers import Answers
+from cotenant.scheduling.contract import Contract
+from cotenant.scheduling.costs import TenantCosts
+from cotenant.scheduling.decisions import Decision, DecisionLog
+from cotenant.scheduling.dispatch import Dispatcher
+from cotenant.scheduling.events import (
+    Arrived,
+    Cancelled,
+    ChunkDone,
+    ChunkLost,
+    Event,
+    TenantAdded,
+    TenantPaused,
+    TenantRemoved,
+    TenantResumed,
+    Tick,
+)
+from cotenant.scheduling.instructions import Instruction, Why
+from cotenant.scheduling.job import Job, Request
+from cotenant.scheduling.policy import Policy
+from cotenant.scheduling.roster import Roster
+from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.slack_stealing import SlackStealing
+from cotenant.scheduling.slot import Slot
+from cotenant.scheduling.standing import Standing, standings
+from cotenant.scheduling.waiting import Waiting
+
+
+class Scheduler:
+    """Orders the requests of all tenants of one device.
+
+    Feed it every event with ``handle`` and carry out what it returns, in order. Every request that arrives is answered
+    exactly once: by a ``Done``, a ``Shed`` or, if it was cancelled, a ``Dropped``.
+    """
+
+    def __init__(
+        self,
+        tenants: Iterable[tuple[Contract, TenantCosts]],
+        settings: Settings | None = None,
+        policy: Policy | None = None,
+        *,
+        now: float = 0.0,
+    ) -> None:
+        self.settings = settings = settings or Settings()
+        self._roster = Roster(tenants, settings, now)
+        self._policy = policy or SlackStealing(settings, self._roster)
+        self._log = DecisionLog(settings.log_every, settings.log_length)
+        self._slots = [Slot(index) for index in range(settings.slots)]
+        self._waiting = Waiting()
+        self._answers = Answers(settings, self._waiting, self._slots, self._log)
+        self._dispatcher = Dispatcher(
+            settings, self._policy, self._roster, self._waiting, self._slots, self._answers, self._log
+        )
+        self._arrivals = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Arrived: self._arrived,
+            ChunkDone: self._chunk_done,
+            ChunkLost: self._chunk_lost,
+            Cancelled: self._cancelled,
+            TenantAdded: self._tenant_added,
+            TenantRemoved: self._tenant_removed,
+            TenantPaused: self._tenant_paused,
+            TenantResumed: self._tenant_resumed,
+        }
+
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take an event in; what to do now, in order."""
+        if type(event) is not Tick:
+            self._handlers[type(event)](event)
+        self._dispatcher.decide(event.time)
+        out, self._answers.out = self._answers.out, []
+        return out
+
+    def wake_at(self) -> float | None:
+        """When a ``Tick`` would first find a waiting request that can't be in time any more; None if none waits."""
+        if not self._policy.sheds:
+            return None
+        return min((job.deadline - job.rest_s for job in self._waiting if not job.late), default=None)
+
+    def predicted_wait_s(self, tenant: str, now: float) -> float:
+        """How long a request of the tenant that came now would wait for the work ahead of it."""
+        return self._answers.wait_s(now, now + self._roster.named(tenant).objective_s)
+
+    def standings(self, now: float) -> list[Standing]:
+        """Each tenant's account, recent fortune and corrected cost, for metrics and explanations."""
+        return standings(self._roster, now)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """The decision log, oldest first: every refusal, and one in ``settings.log_every`` other decisions."""
+        return self._log.records()
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests came in and haven't been answered yet."""
+        return len(self._answers)
+
+    @property
+    def speed(self) -> float:
+        """How many times as long as predicted the device takes now."""
+        return self._roster.speed.factor
+
+    def _arrived(self, event: Arrived) -> None:
+        self._answers.check_new(event.request)
+        now = event.time
+        tenant = self._roster.tenants.get(event.tenant)
+        if tenant is None:
+            self._answers.refuse(event, Why.UNKNOWN_TENANT)
+            return
+        if tenant.paused_retry_s is not None:
+            self._answers.refuse(event, Why.PAUSED, tenant.paused_retry_s)
+            return
+        costs = tenant.estimate.costs
+        steps = (event.steps or costs.steps) if costs.step else 0
+        promised = now + tenant.objective_s
+        deadline = promised if event.deadline is None else event.deadline
+        request = Request(event.request, now, max(promised, deadline), deadline, event.scale, steps, event.priority)
+        request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
+        sheds = self._policy.sheds
+        if sheds and tenant.contract.hard and now + cost_s > deadline:
+            self._answers.refuse(event, Why.TOO_LARGE)
+            return
+        request.conforming = self._policy.conforms(tenant, cost_s, now)
+        if request.conforming:
+            tenant.offer(cost_s, now)
+        bounded = request.conforming and self._policy.guarantees
+        room_s = self.settings.backlog * tenant.objective_s * self.settings.slots
+        if sheds and not bounded and tenant.backlog_s > room_s:
+            why = Why.DEVICE_FULL if request.conforming else Why.OVER_SHARE
+            self._answers.refuse(event, why, self._answers.retry_after_s(tenant, request, now))
+            return
+        self._arrivals += 1
+        job = Job(tenant, request, self._arrivals)
+        job.reckon()
+        tenant.backlog_s += cost_s
+        self._answers.expect(job, request)
+        self._waiting.add(job)
+
+    def _chunk_done(self, event: ChunkDone) -> None:
+        slot = self._slots[event.slot]
+        offer = slot.running
+        if offer is None or offer.chunk.version != event.version:
+            raise SchedulingError(f"Chunk version {event.version} ended, but it wasn't running.")
+        if event.started is not None and event.started not in slot.offers:
+            raise SchedulingError(f"Chunk version {event.started} was started, but it wasn't queued.")
+        chunk = offer.chunk
+        took = event.ended - event.began
+        if offer.jobs:
+            spaced = event.began - slot.last_end > self.settings.gap_s
+            estimate = offer.jobs[0].estimate
+            estimate.see(chunk.index, chunk.steps, offer.batch, offer.scale, took, spaced=spaced)
+        slot.last_end = event.ended
+        each = took / len(chunk.requests)
+        for job in offer.jobs:
+            ended = job.ended
+            for request in tuple(job.members):
+                request.device_s += each
+                if ended or request.id in event.finished:
+                    self._answers.finish(job, request, event.ended)
+        if event.started is None:
+            slot.end()
+        else:
+            self._dispatcher.take_queued(slot, event.started, event.ended)
+
+    def _chunk_lost(self, event: ChunkLost) -> None:
+        slot = self._slots[event.slot]
+        offer = slot.running
+        if offer is None or offer.chunk.version != event.version:
+            return
+        slot.end()
+        for job in offer.jobs:
+            retry = job.tenant.paused_retry_s or job.tenant.objective_s
+            for request in tuple(job.members):
+                self._answers.shed(job, request, Why.WORKER_LOST, event.time, retry)
+
+    def _cancelled(self, event: Cancelled) -> None:
+        self._answers.drop(event.request)
+
+    def _tenant_added(self, event: TenantAdded) -> None:
+        self._roster.add(event.contract, event.costs, event.time)
+
+    def _tenant_removed(self, event: TenantRemoved) -> None:
+        self._answers.shed_all(self._roster.named(event.tenant), Why.REMOVED, event.time, None)
+        self._roster.remove(event.tenant)
+
+    def _tenant_paused(self, event: TenantPaused) -> None:
+        tenant = self._roster.named(event.tenant)
+        tenant.paused_retry_s = event.retry_after_s
+        if not event.drain:
+            self._answers.shed_all(tenant, Why.PAUSED, event.time, event.retry_after_s)
+
+    def _tenant_resumed(self, event: TenantResumed) -> None:
+        self._roster.named(event.tenant).paused_retry_s = None

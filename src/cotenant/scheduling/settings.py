@@ -1,0 +1,46 @@
+"""The dials of the scheduler, each with the default that was chosen on seeds other than the published ones."""
+
+from dataclasses import dataclass
+
+from cotenant.errors import SchedulingError
+from cotenant.scheduling.contract import Fairness
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the scheduler of one device behaves; times in seconds."""
+
+    fairness: Fairness = Fairness.SHARES
+    slots: int = 1
+    """How many chunks the device runs at a time (parallel workers, partitions)."""
+    queue_ahead: bool = True
+    """Whether the worker holds the next chunk while one runs."""
+    burst: float = 2.0
+    """How much a tenant may send at once within its share, in objectives of device time."""
+    reserve: float = 1.5
+    """How many times the expected conforming arrivals are kept free when slack is given away."""
+    margin: float = 0.05
+    """The most that may stay free before a deadline when slack is given away, in parts of the objective."""
+    memory_s: float = 2.0
+    """Time constant of what a tenant asked for and attained lately."""
+    quantum_s: float | None = None
+    """The longest chunk that is put together from smaller ones; None: half the tightest tenant's slack."""
+    gap_s: float = 0.001
+    """From which idle time on the next chunk counts as spaced."""
+    backlog: float = 2.0
+    """How much work beyond its share a tenant may have waiting, in objectives of device time."""
+    longest_retry_s: float = 60.0
+    log_every: int = 16
+    """One decision in so many is kept in the decision log; refusals always are."""
+    log_length: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.slots < 1:
+            raise SchedulingError(f"A device runs at least one chunk at a time, not {self.slots}.")
+        if self.log_every < 1 or self.log_length < 1:
+            raise SchedulingError("The decision log keeps at least one decision.")
+        for name in ("burst", "reserve", "margin", "backlog", "gap_s"):
+            if getattr(self, name) < 0:
+                raise SchedulingError(f"The setting {name} can't be negative.")
+        if self.memory_s <= 0:
+            raise SchedulingError("The setting memory_s has to be positive.")

@@ -1,0 +1,29 @@
+"""Arrivals as plain values: what a load, a trace or a test hands to the simulator."""
+
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Arrival(NamedTuple):
+    """A request to come; the fields mean what they mean in ``events.Arrived``."""
+
+    time: float
+    tenant: str
+    deadline: float | None = None
+    scale: float = 1.0
+    steps: int | None = None
+    priority: int = 0
+
+
+def poisson(rates: Mapping[str, float], duration_s: float, seed: int) -> list[Arrival]:
+    """Independent Poisson arrivals, in requests per second by tenant, in order of time."""
+    random_numbers = random.Random(seed)  # noqa: S311
+    arrivals = []
+    for tenant, rate in rates.items():
+        time = random_numbers.expovariate(rate) if rate > 0 else duration_s
+        while time < duration_s:
+            arrivals.append(Arrival(time, tenant))
+            time += random_numbers.expovariate(rate)
+    arrivals.sort()
+    return arrivals

@@ -1,0 +1,153 @@
+"""The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, by linear programming.
+
+Time is cut at every arrival and deadline. Requests may be served in part, so that the bound is above what any schedule
+reaches. With ``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times one, where a is
+the chord of the measured batch curve.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cotenant.errors import SchedulingError
+from cotenant.scheduling.contract import Contract
+from cotenant.scheduling.costs import BatchCurve, TenantCosts
+from cotenant.scheduling.simulation.arrivals import Arrival
+
+
+class Bound(NamedTuple):
+    """The most that can be served in time: worth per second, and the part of each tenant's requests that gives it."""
+
+    goodput: float
+    attainment: dict[str, float]
+    basis: str
+
+
+class _Window(NamedTuple):
+    tenant: str
+    cost_s: float
+    first: int
+    last: int
+
+
+def clairvoyant_bound(
+    arrivals: Sequence[Arrival],
+    tenants: Sequence[tuple[Contract, TenantCosts]],
+    worth_s: Mapping[str, float],
+    *,
+    duration_s: float,
+    batching: bool = False,
+    slots: int = 1,
+) -> Bound:
+    """The largest goodput any schedule could reach on these arrivals."""
+    from scipy.optimize import linprog
+
+    costs = {contract.tenant: cost for contract, cost in tenants}
+    windows, lengths = _windows(arrivals, {contract.tenant: contract for contract, _ in tenants}, costs)
+    names = sorted({window.tenant for window in windows})
+    program = _Program(windows, lengths, names, {name: _chord(costs[name]) if batching else 1.0 for name in names})
+    value = [-worth_s[window.tenant] / duration_s for window in windows]
+    matrix, right = program.constraints(slots)
+    solved = linprog(
+        value + [0.0] * (program.variables - len(windows)),
+        A_ub=matrix,
+        b_ub=right,
+        bounds=program.bounds(),
+        method="highs",
+    )
+    if solved.x is None:
+        raise SchedulingError(f"The clairvoyant bound couldn't be computed: {solved.message}.")
+    served = solved.x[: len(windows)]
+    attained = {
+        name: float(sum(served[at] for at, window in enumerate(windows) if window.tenant == name))
+        / sum(window.tenant == name for window in windows)
+        for name in names
+    }
+    return Bound(-float(solved.fun), attained, "LP, batching relaxed" if batching else "LP, no batching")
+
+
+def _windows(
+    arrivals: Sequence[Arrival], contracts: Mapping[str, Contract], costs: Mapping[str, TenantCosts]
+) -> tuple[list[_Window], list[float]]:
+    deadlines = [
+        arrival.time + contracts[arrival.tenant].objective_s if arrival.deadline is None else arrival.deadline
+        for arrival in arrivals
+    ]
+    cuts = sorted({arrival.time for arrival in arrivals} | set(deadlines))
+    place = {time: at for at, time in enumerate(cuts)}
+    windows = []
+    for arrival, deadline in zip(arrivals, deadlines, strict=True):
+        cost = costs[arrival.tenant]
+        chunks = sum(chunk.p50_s for chunk in cost.chunks) * arrival.scale
+        steps = cost.step.p50_s * (arrival.steps or cost.steps) if cost.step else 0.0
+        windows.append(_Window(arrival.tenant, chunks + steps, place[arrival.time], place[deadline]))
+    return windows, [later - earlier for earlier, later in zip(cuts, cuts[1:], strict=False)]
+
+
+def _chord(cost: TenantCosts) -> float:
+    """The least that a further member of a batch adds, over its cost alone."""
+
+    def slope(curve: BatchCurve) -> float:
+        return (curve.factors[-1] - 1) / (curve.largest - 1) if curve.largest > 1 else 1.0
+
+    steps = cost.step.p50_s * cost.steps if cost.step else 0.0
+    chunks = sum(chunk.p50_s for chunk in cost.chunks)
+    return (chunks * slope(cost.curve) + steps * slope(cost.step_curve)) / (chunks + steps)
+
+
+class _Program:
+    """Variables: the part of each request that is served, the part done in each interval, batched runs by interval."""
+
+    def __init__(
+        self, windows: list[_Window], lengths: list[float], names: list[str], marginal: Mapping[str, float]
+    ) -> None:
+        self._windows = windows
+        self._lengths = lengths
+        self._marginal = marginal
+        self._part: dict[tuple[int, int], int] = {}
+        self.variables = len(windows)
+        for at, window in enumerate(windows):
+            for interval in range(window.first, window.last):
+                self._part[at, interval] = self.variables
+                self.variables += 1
+        self._runs: dict[tuple[str, int], int] = {}
+        for name in names:
+            if marginal[name] < 1:
+                for interval in range(len(lengths)):
+                    self._runs[name, interval] = self.variables
+                    self.variables += 1
+
+    def bounds(self) -> list[tuple[float, float | None]]:
+        served = len(self._windows)
+        return [(0.0, 1.0)] * served + [(0.0, None)] * (self.variables - served)
+
+    def constraints(self, slots: int):  # noqa: ANN202
+        from scipy.sparse import coo_matrix
+
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
+        right = [slots * length for length in self._lengths]
+
+        def put(row: int, column: int, value: float) -> None:
+            rows.append(row)
+            columns.append(column)
+            values.append(value)
+
+        for (at, interval), column in self._part.items():  # the intervals hold all that is done in them
+            window = self._windows[at]
+            put(interval, column, window.cost_s * self._marginal[window.tenant])
+            run = self._runs.get((window.tenant, interval))
+            if run is not None:  # a run of a batch is at least as long as each member's part
+                row = len(right)
+                right.append(0.0)
+                put(row, column, window.cost_s)
+                put(row, run, -1.0)
+        for (name, interval), run in self._runs.items():
+            put(interval, run, 1 - self._marginal[name])
+        for at, window in enumerate(self._windows):  # served at most as far as its parts are done
+            row = len(right)
+            right.append(0.0)
+            put(row, at, 1.0)
+            for interval in range(window.first, window.last):
+                put(row, self._part[at, interval], -1.0)
+        return coo_matrix((values, (rows, columns)), shape=(len(right), self.variables)).tocsr(), right

@@ -1,0 +1,60 @@
+"""A device for the simulator: what chunks really take, with noise, cold starts and changing speed."""
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.scheduling.costs import TenantCosts
+from cotenant.scheduling.instructions import Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedModes:
+    """The device runs ``factors[i]`` times as long for exponential periods of mean ``dwell_s``, then changes."""
+
+    factors: tuple[float, ...] = (1.0,)
+    dwell_s: float = math.inf
+
+
+class SimulatedDevice:
+    """Gives the time of each chunk: its true cost by batch, times log-normal noise, times the speed of the hour.
+
+    ``costs`` are the true ones; what the scheduler believes may differ. The first chunk after an idle gap takes its
+    spaced cost.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, TenantCosts],
+        *,
+        noise: float = 0.1,
+        modes: SpeedModes | None = None,
+        gap_s: float = 0.001,
+        seed: int = 0,
+    ) -> None:
+        self._costs = costs
+        self._noise = noise
+        self._modes = modes or SpeedModes()
+        self._gap_s = gap_s
+        self._random = random.Random(seed)  # noqa: S311
+        self._mode = 0
+        self._mode_until = self._dwell(0.0)
+
+    def _dwell(self, now: float) -> float:
+        return math.inf if math.isinf(self._modes.dwell_s) else now + self._random.expovariate(1 / self._modes.dwell_s)
+
+    def chunk_s(self, chunk: Chunk, scale: float, began: float, idle_s: float) -> float:
+        """How long a chunk takes that begins after so much idle time."""
+        while began >= self._mode_until:
+            others = [mode for mode in range(len(self._modes.factors)) if mode != self._mode]
+            self._mode = self._random.choice(others) if others else self._mode
+            self._mode_until = self._dwell(self._mode_until)
+        costs = self._costs[chunk.tenant]
+        batch = len(chunk.requests)
+        cost = costs.step if chunk.steps else costs.chunks[chunk.index]
+        assert cost is not None
+        one = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
+        work = chunk.steps * costs.step_curve.at(batch) if chunk.steps else scale * costs.curve.at(batch)
+        noise = math.exp(self._random.gauss(0.0, self._noise)) if self._noise else 1.0
+        return one * work * noise * self._modes.factors[self._mode]

@@ -1,0 +1,46 @@
+"""What became of each request, and what that makes per tenant."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cotenant.scheduling.instructions import Why
+
+
+class Outcome(NamedTuple):
+    """One request. ``done`` is None if it was shed (then ``why`` says the reason) or hadn't ended."""
+
+    tenant: str
+    arrived: float
+    done: float | None
+    met: bool
+    why: Why | None
+    retry_after_s: float | None
+
+    @property
+    def latency_s(self) -> float | None:
+        """From arrival to end."""
+        return None if self.done is None else self.done - self.arrived
+
+
+class Result(NamedTuple):
+    """A simulation: ``outcomes`` in order of arrival; the device was busy for ``busy_s`` of ``duration_s`` (per slot)."""
+
+    outcomes: tuple[Outcome, ...]
+    duration_s: float
+    busy_s: float
+    chunks: int
+    replaced: int
+    late: int
+
+    def attainment(self) -> dict[str, float]:
+        """By tenant, the part of all its requests that were served in time."""
+        asked: dict[str, int] = {}
+        met: dict[str, int] = {}
+        for outcome in self.outcomes:
+            asked[outcome.tenant] = asked.get(outcome.tenant, 0) + 1
+            met[outcome.tenant] = met.get(outcome.tenant, 0) + outcome.met
+        return {tenant: met[tenant] / asked[tenant] for tenant in asked}
+
+    def goodput(self, worth_s: Mapping[str, float]) -> float:
+        """Requests served in time, each worth its tenant's device-seconds, per second."""
+        return sum(worth_s[outcome.tenant] for outcome in self.outcomes if outcome.met) / self.duration_s

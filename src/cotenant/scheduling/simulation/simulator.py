@@ -1,0 +1,137 @@
+"""A discrete-event simulator around the scheduler: a worker with its one-place queue, messages that take time, a device."""
+
+import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cotenant.scheduling.events import Arrived, ChunkDone, Event
+from cotenant.scheduling.instructions import Chunk, Done, Dropped, Instruction, QueueAhead, Shed, Start
+from cotenant.scheduling.scheduler import Scheduler
+from cotenant.scheduling.simulation.arrivals import Arrival
+from cotenant.scheduling.simulation.device import SimulatedDevice
+from cotenant.scheduling.simulation.outcomes import Outcome, Result
+
+
+class _Running(NamedTuple):
+    chunk: Chunk
+    began: float
+
+
+class _Worker:
+    """One slot of the device: what runs and what is queued behind it."""
+
+    def __init__(self) -> None:
+        self.running: _Running | None = None
+        self.queued: Chunk | None = None
+        self.last_end = float("-inf")
+
+
+def simulate(
+    arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, *, delay_s: float = 0.0
+) -> Result:
+    """Run all arrivals through the scheduler; ``delay_s`` is the time of a message between scheduler and worker."""
+    return _Simulation(arrivals, scheduler, device, delay_s).run()
+
+
+class _Simulation:
+    def __init__(
+        self, arrivals: Sequence[Arrival], scheduler: Scheduler, device: SimulatedDevice, delay_s: float
+    ) -> None:
+        self._arrivals = arrivals
+        self._scheduler = scheduler
+        self._device = device
+        self._delay_s = delay_s
+        self._workers = [_Worker() for _ in range(scheduler.settings.slots)]
+        self._agenda: list[tuple[float, int, Event | Start | QueueAhead | _End]] = []
+        self._count = 0
+        self._outcomes: list[Outcome | None] = [None] * len(arrivals)
+        self._busy_s = self._now = 0.0
+        self._chunks = self._replaced = self._late = 0
+
+    def run(self) -> Result:
+        for number, arrival in enumerate(self._arrivals):
+            time, tenant, deadline, scale, steps, priority = arrival
+            self._at(time, Arrived(time, number, tenant, deadline, scale, steps, priority))
+        while self._agenda:
+            self._now, _, item = heapq.heappop(self._agenda)
+            if isinstance(item, Start):
+                self._start(item.chunk)
+            elif isinstance(item, QueueAhead):
+                self._queue(item)
+            elif isinstance(item, _End):
+                self._end(self._workers[item.slot])
+            else:
+                self._carry_out(self._scheduler.handle(item))
+        outcomes = [
+            outcome or Outcome(arrival.tenant, arrival.time, None, met=False, why=None, retry_after_s=None)
+            for outcome, arrival in zip(self._outcomes, self._arrivals, strict=True)
+        ]
+        return Result(tuple(outcomes), self._now, self._busy_s, self._chunks, self._replaced, self._late)
+
+    def _at(self, time: float, item: "Event | Start | QueueAhead | _End") -> None:
+        self._count += 1
+        heapq.heappush(self._agenda, (time, self._count, item))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Start | QueueAhead):
+                if self._delay_s:
+                    self._at(self._now + self._delay_s, instruction)
+                elif isinstance(instruction, Start):
+                    self._start(instruction.chunk)
+                else:
+                    self._queue(instruction)
+            else:
+                self._note(instruction)
+
+    def _note(self, end: Done | Shed | Dropped) -> None:
+        number = end.request
+        assert isinstance(number, int)
+        assert self._outcomes[number] is None, f"request {number} was answered twice"
+        arrived = self._arrivals[number].time
+        if isinstance(end, Done):
+            done = arrived + end.latency_s
+            self._outcomes[number] = Outcome(end.tenant, arrived, done, end.met, None, None)
+        else:
+            why, retry = (end.why, end.retry_after_s) if isinstance(end, Shed) else (None, None)
+            self._outcomes[number] = Outcome(end.tenant, arrived, None, met=False, why=why, retry_after_s=retry)
+
+    def _start(self, chunk: Chunk) -> None:
+        worker = self._workers[chunk.slot]
+        assert worker.running is None, "a chunk was started while another ran"
+        scale = max(self._arrivals[number].scale for number in chunk.requests if isinstance(number, int))
+        took = self._device.chunk_s(chunk, scale, self._now, self._now - worker.last_end)
+        worker.running = _Running(chunk, self._now)
+        worker.queued = None
+        self._busy_s += took
+        self._chunks += 1
+        self._at(self._now + took, _End(chunk.slot))
+
+    def _queue(self, order: QueueAhead) -> None:
+        worker = self._workers[order.slot]
+        if worker.running is None or worker.running.chunk.version != order.after:
+            self._late += 1
+            return
+        self._replaced += worker.queued is not None
+        worker.queued = order.chunk
+
+    def _end(self, worker: _Worker) -> None:
+        running, chunk = worker.running, worker.queued
+        assert running is not None
+        worker.running, worker.last_end = None, self._now
+        if chunk is not None:
+            self._start(chunk)
+        done = ChunkDone(
+            self._now + self._delay_s, running.chunk.version, running.began, self._now,
+            chunk.version if chunk else None, slot=running.chunk.slot,
+        )  # fmt: skip
+        if self._delay_s:
+            self._at(done.time, done)
+        else:
+            self._carry_out(self._scheduler.handle(done))
+
+
+class _End(NamedTuple):
+    """A chunk comes to its end on a slot."""
+
+    slot: int

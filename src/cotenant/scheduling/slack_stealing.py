@@ -1,0 +1,147 @@
+"""The policy of the product: conforming requests first and planned whole, the others in their slack, decoders in gangs."""
+
+from collections.abc import Callable
+
+from cotenant.scheduling.contract import Fairness
+from cotenant.scheduling.job import Job
+from cotenant.scheduling.planning import Plan, fill_slack, keep_feasible
+from cotenant.scheduling.policy import Choice
+from cotenant.scheduling.roster import Roster
+from cotenant.scheduling.settings import Settings
+from cotenant.scheduling.tenant import Tenant
+
+CONFORMING_WORTH = 4.0
+"""A plan that keeps one more conforming request beats one that serves up to three other requests of its size."""
+LARGEST_MARGINAL = 0.8
+"""A batch has to make its last member at least this much cheaper than alone."""
+
+
+class SlackStealing:
+    """Plans all that waits, and lets the first of the plan go."""
+
+    sheds = True
+
+    def __init__(self, settings: Settings, roster: Roster) -> None:
+        self._settings = settings
+        self._roster = roster
+        self.guarantees = settings.fairness is Fairness.SHARES
+
+    def conforms(self, tenant: Tenant, cost_s: float, now: float) -> bool:
+        """Whether the tenant's account covers the request; with equal attainment every request conforms."""
+        return not self.guarantees or tenant.charge(cost_s, now)
+
+    def choose(self, jobs: list[Job], begin: float) -> Choice:
+        """The first job of the best plan, with those that run beside it."""
+        if len(jobs) == 1:
+            return Choice(jobs, "alone", 1)
+        plan = self._best_plan(jobs, begin)
+        if not plan.jobs:
+            best = min(jobs, key=lambda job: job.rest_s / (job.tenant.spaced_s * len(job.members)))
+            return Choice([best], "nothing fits: best bet", 0)
+        first = plan.jobs[0]
+        why = "planned" if first.conforming else "slack"
+        if first.estimate.step:
+            return Choice(_gang(plan, first), why, len(plan.jobs))
+        if not first.begun:
+            return Choice(self._batch(plan, jobs, first, begin), why, len(plan.jobs))
+        return Choice([first], why, len(plan.jobs))
+
+    def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
+        conforming, others = [], []
+        total, decoders = 0.0, 0
+        for job in jobs:
+            (conforming if job.conforming else others).append(job)
+            total += _worth(job)
+            decoders += job.steps > 0
+        others.sort(key=_slack_order)
+        best: Plan | None = None
+        for gang in range(max(1, min(decoders, self._largest_gang(jobs))), 0, -1):
+            plan = self._plan(conforming, others, gang, begin)
+            if best is None or plan.worth > best.worth + 1e-12:
+                best = plan
+            if best.worth >= total - 1e-12:
+                break
+        assert best is not None
+        return best
+
+    def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Plan:
+        slots = self._settings.slots
+        jobs, costs = keep_feasible(conforming, gang, begin, slots)
+        if others:
+            jobs, costs = fill_slack(jobs, costs, others, gang, begin, slots, self._limits(begin))
+        return Plan(jobs, costs, gang, sum(map(_worth, jobs)))
+
+    def _limits(self, begin: float) -> Callable[[Job], float]:
+        reserve = self._settings.reserve / self._settings.slots
+        expected = []
+        for tenant in self._roster.tenants.values():
+            tenant.age(begin)
+            rate = tenant.expected_rate * reserve
+            if rate > 0:
+                expected.append((rate, begin + tenant.objective_s))
+        margin, cap = self._settings.margin, self._roster.quantum_s
+
+        def limit(job: Job) -> float:
+            due = job.due
+            free = min(cap, margin * job.tenant.objective_s)
+            for rate, first_due in expected:
+                if due > first_due:
+                    free += rate * (due - first_due)
+            return due - free
+
+        return limit
+
+    def _largest_gang(self, jobs: list[Job]) -> int:
+        return max((job.estimate.costs.step_curve.largest for job in jobs if job.steps), default=1)
+
+    def _batch(self, plan: Plan, jobs: list[Job], first: Job, begin: float) -> list[Job]:
+        """The largest batch around the first job that keeps the whole plan in time."""
+        estimate = first.estimate
+        curve = estimate.costs.curve
+        mates = [job for job in jobs if job.estimate is estimate and not job.begun and job is not first]
+        if not mates or curve.largest < 2:
+            return [first]
+        longest = max([chunk.p50_s for chunk in estimate.chunks]) * estimate.speed.factor
+        batch = [first]
+        for mate in mates:
+            size = len(batch) + 1
+            if size > curve.largest or curve.factors[size - 1] - curve.factors[size - 2] > LARGEST_MARGINAL:
+                break
+            if longest * curve.factors[size - 1] > self._roster.quantum_s:
+                break
+            if self._holds(plan, [*batch, mate], begin):
+                batch.append(mate)
+        return batch
+
+    def _holds(self, plan: Plan, batch: list[Job], begin: float) -> bool:
+        slots = self._settings.slots
+        cost = max(job.plan_s for job in batch) * batch[0].estimate.costs.curve.factors[len(batch) - 1]
+        end = begin + cost
+        if any(end > job.due for job in batch):
+            return False
+        end = begin + cost / slots
+        for job, its_cost in zip(plan.jobs, plan.costs, strict=True):
+            if job in batch:
+                continue
+            end += its_cost / slots
+            if end > job.due:
+                return False
+        return True
+
+
+def _gang(plan: Plan, first: Job) -> list[Job]:
+    """All members step together; one that hasn't done its prefill does that first, so that it can join."""
+    members = [job for job in plan.jobs if job.estimate is first.estimate][: plan.gang]
+    for job in members:
+        if job.stage < job.stages:
+            return [job]
+    return members
+
+
+def _worth(job: Job) -> float:
+    worth = job.tenant.spaced_s * len(job.members)
+    return worth * CONFORMING_WORTH if job.conforming else worth
+
+
+def _slack_order(job: Job) -> tuple[bool, int, float, float]:
+    return (not job.begun, -job.members[0].priority, job.rest_s / (job.tenant.spaced_s * len(job.members)), job.due)

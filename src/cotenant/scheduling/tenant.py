@@ -1,0 +1,94 @@
+"""The state of one tenant: its account in device time, and how it fared lately."""
+
+import math
+
+from cotenant.scheduling.contract import Contract, ServiceClass
+from cotenant.scheduling.correction import CostEstimate, DeviceSpeed
+from cotenant.scheduling.costs import TenantCosts
+
+
+class Tenant:
+    """One tenant on one device."""
+
+    __slots__ = (
+        "_account_at", "_booked_until", "_capacity_s", "_fortune_at", "_memory_s", "_met", "_offered", "account_s",
+        "asked_s", "backlog_s", "contract", "estimate", "name", "objective_s", "paused_retry_s", "rate", "spaced_s",
+    )  # fmt: skip
+
+    def __init__(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed, now: float) -> None:
+        self.backlog_s = 0.0
+        self.paused_retry_s: float | None = None
+        self._account_at = self._fortune_at = self._booked_until = now
+        self.asked_s = self._offered = self._met = 0.0
+        self.account_s = math.inf
+        self._capacity_s = 0.0
+        self.rate = 0.0
+        self.agree(contract, costs, speed)
+
+    def agree(self, contract: Contract, costs: TenantCosts, speed: DeviceSpeed) -> None:
+        """Take over a contract and costs; the account and the past stay."""
+        self.contract = contract
+        self.name = contract.tenant
+        self.objective_s = contract.objective_s
+        self.estimate = CostEstimate(costs, speed)
+        self.spaced_s = costs.spaced_s
+
+    def grant(self, share: float, slots: int, burst: float, memory_s: float) -> None:
+        """Set the guaranteed rate, in device-seconds per second, and the size of the account."""
+        self.rate = share * slots
+        self._memory_s = memory_s
+        self._capacity_s = max(burst * self.objective_s, 2 * self.estimate.costs.total_s)
+        if self.contract.service is ServiceClass.BEST_EFFORT:
+            self.rate = self._capacity_s = 0.0
+        self.account_s = min(self.account_s, self._capacity_s)
+
+    def balance_s(self, now: float) -> float:
+        """What the account holds, in device-seconds."""
+        return min(self._capacity_s, self.account_s + (now - self._account_at) * self.rate)
+
+    def charge(self, cost_s: float, now: float) -> bool:
+        """Take a request's cost from the account; False if it doesn't hold enough, and then nothing is taken."""
+        self.account_s = self.balance_s(now)
+        self._account_at = now
+        if self.account_s < cost_s:
+            return False
+        self.account_s -= cost_s
+        return True
+
+    def book_return(self, cost_s: float, now: float) -> float:
+        """In how many seconds the account will hold the cost; every caller gets a time of its own."""
+        if self.rate <= 0:
+            return math.inf
+        free = max(self._booked_until, now - self.balance_s(now) / self.rate)
+        self._booked_until = free + cost_s / self.rate
+        return max(0.0, self._booked_until - now)
+
+    def age(self, now: float) -> None:
+        """Let the recent past fade."""
+        if now > self._fortune_at:
+            fade = math.exp((self._fortune_at - now) / self._memory_s)
+            self._fortune_at = now
+            self.asked_s *= fade
+            self._offered *= fade
+            self._met *= fade
+
+    def offer(self, cost_s: float, now: float) -> None:
+        """Note a conforming request."""
+        self.age(now)
+        self.asked_s += cost_s
+        self._offered += 1
+
+    def meet(self, now: float) -> None:
+        """Note a conforming request that was served in time."""
+        self.age(now)
+        self._met += 1
+
+    @property
+    def attained(self) -> float:
+        """The part of its conforming requests that were served in time lately."""
+        return self._met / self._offered if self._offered > 1e-9 else 1.0
+
+    @property
+    def expected_rate(self) -> float:
+        """Conforming work expected, in device-seconds per second: as lately, at most as guaranteed."""
+        return min(self.asked_s / self._memory_s, self.rate)

@@ -1,0 +1,52 @@
+"""The jobs that have chunks left to hand out, in order of due times."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from cotenant.scheduling.job import Job
+
+VIEW = 48
+"""How many conforming jobs a decision looks at, and a third of it for the others: a flood must not slow decisions."""
+
+
+def _order(job: Job) -> tuple[float, int]:
+    return job.due, job.order
+
+
+class Waiting:
+    """A sorted list of jobs; a job that changes its due time is taken out before and put in after."""
+
+    __slots__ = ("_jobs",)
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs)
+
+    def __contains__(self, job: Job) -> bool:
+        place = bisect_left(self._jobs, (job.due, job.order), key=_order)
+        return place < len(self._jobs) and self._jobs[place] is job
+
+    def add(self, job: Job) -> None:
+        """Put a job in its place."""
+        insort(self._jobs, job, key=_order)
+
+    def remove(self, job: Job) -> None:
+        """Take a job out."""
+        del self._jobs[bisect_left(self._jobs, (job.due, job.order), key=_order)]
+
+    def view(self) -> list[Job]:
+        """The jobs that a decision looks at: all, or of a long queue those due first, conforming and others apart."""
+        if len(self._jobs) <= VIEW:
+            return list(self._jobs)
+        room = {True: VIEW, False: VIEW // 3}
+        seen = []
+        for job in self._jobs:
+            if room[job.conforming]:
+                room[job.conforming] -= 1
+                seen.append(job)
+        return seen

@@ -1,0 +1,190 @@
+"""The decision over mixes and ways to share, on runs whose truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cotenant.analyse.decision import decide
+from cotenant.analyse.decision.wording import headline, slowdowns, what_would_tell
+from cotenant.analyse.sharing.summary import summarise
+from cotenant.tenancy.records import TenantObservation
+
+QUANTILE = 0.9
+
+
+class Truth:
+    """Trials whose true times are known. ``times`` of a tenant with an objective: {"a": (10, 15)}: 10 ms, within 15."""
+
+    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01):
+        self.rng = np.random.default_rng(seed)
+        self.blocks, self.requests, self.noise = blocks, requests, noise
+        self.seen = []
+
+    def trials(self, sharing, times, verdict="valid", *, simulated=False):
+        mix = "+".join(times)
+        for block in range(self.blocks):
+            for name, (time_ms, limit_ms) in times.items():
+                level = time_ms * (1 + self.noise * self.rng.normal())
+                latency = (level * 1e6 * self.rng.gamma(50, 1 / 50, self.requests)).astype(np.int64)
+                self.seen.append(
+                    TenantObservation(
+                        run="r", trial=len(self.seen), block=block, mix=mix, sharing=sharing, settings="{}",
+                        load="closed(1)", device="cpu", simulated=simulated, solo=len(times) == 1, tenant=name,
+                        of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests, unfinished=0,
+                        throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()), window_s=1.0,
+                        slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
+                        slo_met=None if limit_ms is None else int((latency <= limit_ms * 1e6).sum()),
+                        latency_ns=latency,
+                    )
+                )  # fmt: skip
+        return self
+
+    def solos(self, **times):
+        for name, pair in times.items():
+            self.trials("alone", {name: pair})
+        return self
+
+    def answer(self):
+        rows = sorted(self.seen, key=lambda one: (one.solo, one.mix, one.sharing, one.tenant, one.block))
+        trials = {}
+        for one in rows:
+            trials.setdefault((one.mix, one.sharing, one.block), len(trials))
+        return decide(summarise(replace(one, trial=trials[one.mix, one.sharing, one.block]) for one in rows))
+
+
+def free(time_ms):
+    return time_ms, None
+
+
+def test_the_way_that_keeps_every_objective_wins_over_one_that_does_more_work():
+    run = Truth().solos(a=(10, 30), b=(10, 30))
+    run.trials("threads", {"a": (11, 30), "b": (35, 30)}).trials("mps", {"a": (16, 30), "b": (16, 30)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.best.cell.sharing) == ("share", "mps")
+    assert headline(run.answer())[0].startswith("Share a + b by mps: every objective is kept")
+
+
+def test_a_missed_objective_is_never_recommended():
+    run = Truth().solos(a=(10, 30), b=(10, 30)).trials("mps", {"a": (12, 30), "b": (40, 30)})
+    answer = run.answer()
+    assert (answer.main.verdict, answer.main.because) == ("apart", "missed shared")
+    assert headline(answer)[0].startswith("Don't share a + b: b misses its objective (p90 is")
+
+
+def test_a_tenant_that_misses_alone_is_named_first():
+    run = Truth().solos(a=(40, 30), b=(10, 30)).trials("mps", {"a": (45, 30), "b": (12, 30)})
+    said = headline(run.answer())
+    assert said[0].startswith("a misses its objective even alone: p90 is")
+    assert said[1] == "Don't put a + b on this device: a can't keep up even alone."
+
+
+def test_what_few_requests_leave_open_names_the_measurement():
+    run = Truth(requests=3, blocks=3).solos(a=(10, 60), b=(10, 60)).trials("mps", {"a": (49.5, 60), "b": (15, 60)})
+    choice = run.answer().main
+    assert choice.verdict == "open"
+    assert what_would_tell(choice).startswith("measure a + b for ")
+
+
+def test_without_objectives_work_decides_and_the_payer_is_named():
+    run = Truth().solos(a=free(10), b=free(10))
+    run.trials("processes", {"a": free(12), "b": free(16)}).trials("threads", {"a": free(24), "b": free(25)})
+    answer = run.answer()
+    assert (answer.main.verdict, answer.main.best.cell.sharing) == ("share", "processes")
+    assert "b pays most, 1." in headline(answer)[0]
+
+
+def test_less_work_than_taking_turns_is_not_shared():
+    run = Truth().solos(a=free(10), b=free(10)).trials("threads", {"a": free(25), "b": free(25)})
+    assert run.answer().main.because == "does less work"
+
+
+def test_work_within_the_margin_of_taking_turns_gains_nothing():
+    run = Truth(noise=0.002).solos(a=free(10), b=free(10)).trials("threads", {"a": free(20), "b": free(20)})
+    assert run.answer().main.because == "gains nothing"
+
+
+def test_noise_leaves_it_open_and_says_what_would_tell():
+    run = Truth(noise=0.25, blocks=4).solos(a=free(10), b=free(10)).trials("threads", {"a": free(19), "b": free(19)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("open", "too few blocks")
+    assert "blocks" in what_would_tell(choice)
+
+
+def test_a_starved_tenant_speaks_against_sharing():
+    run = Truth().solos(a=free(10), b=free(10)).trials("mps", {"a": free(10.1), "b": free(60)})
+    assert run.answer().main.because == "starves a tenant"
+
+
+def test_untrusted_trials_decide_nothing():
+    run = Truth().solos(a=free(10), b=free(10)).trials("mps", {"a": free(12), "b": free(12)}, "unstable")
+    assert run.answer().main.because == "no trial passed"
+
+
+def test_ways_that_overlap_are_named_as_rivals():
+    run = Truth(noise=0.05).solos(a=free(10), b=free(10))
+    run.trials("mps", {"a": free(12), "b": free(12)}).trials("streams", {"a": free(12.1), "b": free(12.1)})
+    assert len(run.answer().main.rivals) == 1
+    assert "may be as good" in headline(run.answer())[0]
+
+
+def test_the_largest_mix_comes_first_and_a_subset_that_works_is_offered():
+    run = Truth().solos(a=(10, 30), b=(10, 30), c=(10, 30))
+    run.trials("mps", {"a": (40, 30), "b": (40, 30), "c": (40, 30)}).trials("mps", {"a": (15, 30), "b": (15, 30)})
+    said = headline(run.answer())
+    assert said[0].startswith("Don't share a + b + c")
+    assert said[1].startswith("Share a + b by mps")
+
+
+def test_copies_are_grouped():
+    run = Truth().solos(gpt=free(10)).trials("mps", {f"gpt#{n}": free(31) for n in range(1, 11)})
+    assert slowdowns(run.answer().main.best) == "gpt x10: 3.10x each"
+
+
+def random_case(seed):
+    """Two tenants, three ways to share, objectives on a coin toss; and what is true of them."""
+    rng = np.random.default_rng(seed)
+    limits = (30.0, 30.0) if rng.random() < 0.6 else (None, None)
+    alone = rng.uniform(8, 14, 2) if rng.random() < 0.85 else np.array([rng.uniform(32, 40), 10.0])
+    ways = {way: alone * rng.uniform(1.05, 3.2, 2) for way in ("processes", "mps", "streams")}
+    run = Truth(seed, noise=float(rng.choice([0.005, 0.02]))).solos(a=(alone[0], limits[0]), b=(alone[1], limits[1]))
+    for way, times in ways.items():
+        run.trials(way, {"a": (times[0], limits[0]), "b": (times[1], limits[1])})
+    return run.answer(), alone, ways, limits[0]
+
+
+def p90(mean_ms):
+    from scipy.stats import gamma
+
+    return mean_ms * gamma(50, scale=1 / 50).ppf(QUANTILE)
+
+
+def right(answer, alone, ways, limit):
+    """Whether the decision agrees with the truth; `open` counts as right only near a border."""
+    choice = answer.main
+    work = {way: float((alone / times).sum()) for way, times in ways.items()}
+    if limit is not None:
+        near = [abs(p90(time) / limit - 1) < 0.05 for time in (*alone, *np.concatenate(list(ways.values())))]
+        keeps = {way: all(p90(time) <= limit for time in times) for way, times in ways.items()}
+        wanted = "share" if any(keeps.values()) and all(p90(time) <= limit for time in alone) else "apart"
+        if choice.verdict == "share" and not keeps[choice.best.cell.sharing]:
+            return any(near)
+        return choice.verdict == wanted or any(near)
+    fair = {way: min(alone / times) / max(alone / times) >= 0.5 for way, times in ways.items()}
+    best = max((way for way in ways if fair[way]), key=work.get, default=max(work, key=work.get))
+    border = abs(work[best] - 1) < 0.06 or any(abs(min(alone / t) / max(alone / t) - 0.5) < 0.03 for t in ways.values())
+    wanted = "share" if work[best] > 1 and fair[best] else "apart"
+    return choice.verdict == wanted or border
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return [random_case(seed) for seed in range(100)]
+
+
+def test_random_cases_are_decided_right(cases):
+    assert sum(right(*case) for case in cases) >= 95
+
+
+def test_few_random_cases_stay_open(cases):
+    assert sum(answer.main.verdict == "open" for answer, *_ in cases) <= 20
