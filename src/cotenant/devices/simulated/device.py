@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
+import numpy as np
+
 from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
@@ -17,8 +19,8 @@ from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.gpu import DTYPES, GpuSpec
+from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import solo_costs
-from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
@@ -26,13 +28,8 @@ from cotenant.prediction.sharing.trace import Trace, trace_of
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
-HOST_US: Mapping[Fusion, float] = {"eager": 25.0, "compile": 8.0, "engine": 3.0}
-"""Host time per launch. Eager: the plateaus of ParvaGPU's vision models at small batches (25 to 30 us per operator);
-the others are estimates."""
-BEFORE_US, AFTER_US = 30.0, 15.0
-"""Host time of a request before its first launch, and after its last kernel; estimates."""
 ACTIVITY_PERIOD_S = 0.1
-CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us", "device_ms")
+CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms")
 SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
@@ -46,16 +43,10 @@ class Controls:
     """What a study can set on a simulated GPU."""
 
     limits: Limits = FREE
-    fusion: Fusion = "eager"
     host_us: float | None = None
-    """Host time per launch; None: what is usual for the fusion."""
+    """Host time per launch; None: what is usual for a tenant's software."""
     device_ms: tuple[tuple[str, float], ...] = ()
     """By workload, a measured time of its kernels alone on the whole GPU, which calibrates its trace."""
-
-    @property
-    def launch_us(self) -> float:
-        """Host time per launch."""
-        return HOST_US[self.fusion] if self.host_us is None else self.host_us
 
 
 @dataclass(slots=True)
@@ -66,7 +57,7 @@ class SimulatedGpu(SingleDevice):
     gpu: GpuSpec
     die: Die
     simulated: bool = True
-    _requests: dict[tuple[str, Fusion], Request] = field(default_factory=dict)
+    _requests: dict[str, Request] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
@@ -127,7 +118,7 @@ class SimulatedGpu(SingleDevice):
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `fusion`, `host_us` and `device_ms`; it does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `host_us` and `device_ms`; it does what it is told."""
         self.controls(settings)
         return _taken()
 
@@ -137,19 +128,18 @@ class SimulatedGpu(SingleDevice):
         if unknown:
             raise DeviceError(
                 f"{self.name} has no control {unknown[0]!r}",
-                hint=f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
+                hint="say it in the tenant: `software: compile`"
+                if unknown[0] == "fusion"
+                else f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
             )
         settings = self.absolute(settings)
-        fusion = settings.get("fusion", "eager")
-        if fusion not in FUSIONS:
-            raise DeviceError(f"{fusion!r} is no way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
         limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
         if not _boost(settings):
             if limits.clock_mhz is not None:
                 raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
             limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
-        return Controls(limits, fusion, _number(settings, "host_us"), _measured_times(settings))
+        return Controls(limits, _number(settings, "host_us"), _measured_times(settings))
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
@@ -180,13 +170,19 @@ class SimulatedGpu(SingleDevice):
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
-    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> Request:
+    def request(self, spec: WorkloadSpec) -> Request:
         """The request's kernels, from a dry run of the workload; remembered."""
         spec = self.spec(spec)
-        key = (spec.model_dump_json(), fusion)
+        key = spec.model_dump_json()
         if key not in self._requests:
-            self._requests[key] = request_of(spec, fusion)
+            self._requests[key] = request_of(spec)
         return self._requests[key]
+
+    def launch_ns(self, request: Request, controls: Controls) -> Floats:
+        """Host time of the launches of each of a request's kernels."""
+        if controls.host_us is not None:
+            return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
+        return request.execution.launch_ns(request.kernels, self.gpu.architecture)
 
     def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
         """A request on a part of this GPU, ready for the engine; remembered."""
@@ -227,7 +223,7 @@ class SimulatedGpu(SingleDevice):
             bandwidth_share=part.dram_share,
             l2_share=part.dram_share,
             clock_mhz=clock_mhz,
-        )
+        ).slowed(request.execution.slower)
         measured_ms = dict(controls.device_ms).get(request.spec.name)
         if measured_ms is not None:
             alone = solo_costs(request.kernels, self.gpu).total_ns
@@ -237,10 +233,10 @@ class SimulatedGpu(SingleDevice):
             costs,
             domain_sms=part.domain_sms,
             bytes_per_ns=self.gpu.bandwidth_gb_s * part.dram_share,
-            host_us=controls.launch_us,
+            launch_ns=self.launch_ns(request, controls),
             slot=request.slot,
-            before_us=BEFORE_US,
-            after_us=AFTER_US,
+            before_us=request.execution.before_us,
+            after_us=request.execution.after_us,
         )
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
@@ -286,7 +282,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
-    requests: dict[tuple[str, Fusion], Request] = {}
+    requests: dict[str, Request] = {}
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:

@@ -6,7 +6,8 @@ import numpy as np
 
 from cotenant.devices.simulated.traces import kernels_for
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
-from cotenant.prediction.kernels.fusion import Fusion, kernels_of
+from cotenant.prediction.kernels.fusion import kernels_of
+from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
 from cotenant.prediction.sharing.trace import Trace
 from cotenant.workloads import find
@@ -21,6 +22,7 @@ class Request:
 
     spec: WorkloadSpec
     properties: Properties
+    execution: Execution
     kernels: Kernels
     slot: Ints
     """Stage of each kernel."""
@@ -44,31 +46,33 @@ class Request:
         )
 
 
-def request_of(spec: WorkloadSpec, fusion: Fusion) -> Request:
+def request_of(spec: WorkloadSpec) -> Request:
     """The request of this spec, whose dtype must be given.
 
     Raises:
         WorkloadError: Nobody knows what it runs before it runs.
     """
     workload = find(spec.name)
+    execution = EXECUTIONS[spec.software or "eager"]
     if isinstance(workload, Staged):
-        return _staged(spec, workload, fusion)
-    kernels = kernels_for(spec, fusion=fusion)
+        return _staged(spec, workload, execution)
+    kernels = kernels_for(spec, execution)
     properties = workload.properties(spec)
     if spec.train:
         forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
-        return Request(spec, properties, kernels, *_training(kernels, len(kernels_of(forward, fusion=fusion))))
+        kernels_forward = kernels_of(forward, fusion=execution.fusion, attention=execution.attention)
+        return Request(spec, properties, execution, kernels, *_training(kernels, len(kernels_forward)))
     slot, stages = _ends(kernels, "compute")
     if spec.mode != "generate":
-        return Request(spec, properties, kernels, slot, stages)
+        return Request(spec, properties, execution, kernels, slot, stages)
     from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
-    prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), fusion=fusion)
+    prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), execution)
     filled = min(len(prompt), len(kernels))
-    return Request(spec, properties, kernels, *_generating(kernels, filled, spec.tokens or DEFAULT_TOKENS))
+    return Request(spec, properties, execution, kernels, *_generating(kernels, filled, spec.tokens or DEFAULT_TOKENS))
 
 
-def _staged(spec: WorkloadSpec, workload: Workload, fusion: Fusion) -> Request:
+def _staged(spec: WorkloadSpec, workload: Workload, execution: Execution) -> Request:
     """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
     assert isinstance(workload, Staged)
     costs = workload.stage_costs(spec)
@@ -77,7 +81,7 @@ def _staged(spec: WorkloadSpec, workload: Workload, fusion: Fusion) -> Request:
     for cost in costs:
         operators = cost.operators or (_NOTHING,)
         if operators not in known:
-            known[operators] = kernels_of(operators, fusion=fusion)
+            known[operators] = kernels_of(operators, fusion=execution.fusion, attention=execution.attention)
         parts.append(known[operators])
     sizes = [len(part) for part in parts]
     starts = np.cumsum(sizes) - np.array(sizes)
@@ -88,6 +92,7 @@ def _staged(spec: WorkloadSpec, workload: Workload, fusion: Fusion) -> Request:
     return Request(
         spec,
         workload.properties(spec),
+        execution,
         joined(parts),
         np.repeat(np.arange(len(parts)), sizes),
         tuple(cost.stage for cost in costs),

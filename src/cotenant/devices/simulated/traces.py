@@ -9,7 +9,8 @@ import numpy as np
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs
-from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
+from cotenant.prediction.kernels.fusion import Attention, Fusion, kernels_of
+from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads.catalogue import find
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -48,7 +49,7 @@ class KernelTrace:
     device: str
     sms: int
     """Of the GPU."""
-    fusion: Fusion
+    software: str
     kernels: int
     launches: int
     device_ns: float
@@ -57,19 +58,22 @@ class KernelTrace:
     """By name, what takes longest first."""
 
 
-def kernels_for(
-    spec: WorkloadSpec, *, fusion: Fusion = "eager", tf32: Tf32 = "convolutions", attention: Attention = "fused"
-) -> Kernels:
+def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
     """The kernels of one request of a workload, from a dry run of the real model that is kept on disk.
+
+    Args:
+        spec: Which, with its dtype.
+        execution: How it is executed; None: as the spec's software does.
 
     Raises:
         WorkloadError: It can't be seen before it runs.
     """
-    return _kernels_for(spec.model_dump_json(), fusion, tf32, attention)
+    executed = execution or EXECUTIONS[spec.software or "eager"]
+    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.attention)
 
 
 @lru_cache(maxsize=_KEPT)
-def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attention) -> Kernels:
+def _kernels_for(spec_json: str, fusion: Fusion, attention: Attention) -> Kernels:
     spec = WorkloadSpec.model_validate_json(spec_json)
     operators = find(spec.name).properties(spec).operators
     if not operators:
@@ -77,7 +81,7 @@ def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attentio
             f"{spec.name} can't be simulated: its operators can't be seen before it runs",
             hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
         )
-    return kernels_of(operators, fusion=fusion, tf32=tf32, attention=attention)
+    return kernels_of(operators, fusion=fusion, attention=attention)
 
 
 def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:

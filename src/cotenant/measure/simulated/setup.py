@@ -57,7 +57,7 @@ def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Tr
         offsets = None
         if load.open:
             offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
-        seats.append(Seat(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
+        seats.append(Seat(tenant, device.request(tenant.workload), part, load, offsets))
     return TrialSetup(tuple(seats), arrangement, controls, timing, trial.seed)
 
 
@@ -122,7 +122,7 @@ def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: Tr
     columns = with_unserved(columns, due, timing.window_end_ns)
     spec, observed = seat.request.spec, _observed(seat.part)
     in_window = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
-    host_ns = float(seat.request.kernels.launches.sum()) * controls.launch_us * 1e3 * int(in_window.sum())
+    host_ns = float(device.launch_ns(seat.request, controls).sum()) * int(in_window.sum())
     memory = device.memory_bytes(spec)
     return SeatOutcome(
         tenant=seat.tenant,
@@ -134,7 +134,7 @@ def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: Tr
             dtype=spec.dtype or "",
             weights="none",
             seq=spec.seq,
-            facts={"simulated": True, "fusion": controls.fusion, "kernels": len(seat.request.kernels)},
+            facts={"simulated": True, "software": spec.software or "eager", "kernels": len(seat.request.kernels)},
             slots=seat.request.stages,
             memory_bytes=memory,
         ),

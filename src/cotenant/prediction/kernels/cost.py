@@ -1,6 +1,6 @@
 """How long each kernel takes alone on a GPU, or on a part of one: a roofline with tiles, waves, L2 and launches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
 _GEMM = KINDS.index("gemm")
 _CONV = KINDS.index("conv")
 _CONV3X3 = KINDS.index("conv3x3")
-_PRODUCTS = (_GEMM, _CONV, _CONV3X3)
+_GRADIENT = KINDS.index("weight_gradient")
+_PRODUCTS = (_GEMM, _CONV, _CONV3X3, _GRADIENT)
 _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
 _EASY_TO_FEED = 1024.0
@@ -42,6 +43,16 @@ class Costs:
     """Traffic that reaches DRAM."""
     tensor: Bools
     """Tensor cores do the arithmetic."""
+
+    def slowed(self, factor: float) -> "Costs":
+        """The same by kernels that take this much longer."""
+        if factor == 1.0:
+            return self
+        times = {
+            name: getattr(self, name) * factor
+            for name in ("duration_ns", "compute_ns", "memory_ns", "l2_ns", "fixed_ns")
+        }
+        return replace(self, **times)
 
     @property
     def total_ns(self) -> float:
@@ -190,10 +201,11 @@ def _tiled_compute(
     compute, used, partial = best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
-    may_split = kernels.kind == _GEMM  # libraries hardly ever split convolutions
+    long_sums = kernels.kind == _GRADIENT
+    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions themselves
     for (rows, columns), share in efficiency.tiles.items():
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
-        for split in efficiency.splits:
+        for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):
             blocks = grid * split
             waves = blocks / part.sms
             rounds = np.maximum(1.0, (1 - efficiency.smooth) * np.ceil(waves) + efficiency.smooth * waves)
@@ -203,7 +215,8 @@ def _tiled_compute(
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
             total = _overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
-            better = (total < best) & (may_split | (split == 1))
+            allowed = (may_split & (split in efficiency.splits)) | long_sums | (split == 1)
+            better = (total < best) & allowed
             best = np.where(better, total, best)
             compute = np.where(better, arithmetic, compute)
             used = np.where(better, busy, used)

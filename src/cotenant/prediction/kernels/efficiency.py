@@ -36,6 +36,8 @@ class Efficiency:
     """Each tile costs as much as this much more depth: fetching the first operands, writing the result."""
     splits: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
     """Depths of plain products can be split over this many blocks, whose results are then added."""
+    long_splits: tuple[int, ...] = (16, 32, 64, 128, 256)
+    """Those of weight gradients of convolutions, whose sums go over all positions of a batch, further."""
     split_us: float = 0.96
     smooth: float = 0.31
     """0: a last wave that is nearly empty costs as much as a full one; 1: as much as its share."""
@@ -50,11 +52,13 @@ class Efficiency:
             "depthwise": 0.63,
             "attention": 0.75,
             "elementwise": 0.92,
-            "reduction": 0.85,
+            "reduction": 0.5,
             "copy": 0.87,
             "gather": 0.5,
             "transfer": 1.0,
             "conv3x3": 0.68,
+            "weight_gradient": 0.68,
+            "activation": 0.6,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""

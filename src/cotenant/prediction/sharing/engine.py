@@ -350,6 +350,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 place -= 1
             order[place] = tenant
             count += 1
+            if sliced and count == 2:
+                # Who was alone had no turn to end: it has a whole one from now on, before the newcomer gets its own.
+                device[SLICE_END_NS] = now + slice_ns
             changed = True
         if unfinished == 0 or written + tenants > room:
             device[NOW_NS] = now

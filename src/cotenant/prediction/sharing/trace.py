@@ -96,7 +96,7 @@ def trace_of(
     *,
     domain_sms: int,
     bytes_per_ns: float,
-    host_us: float,
+    launch_ns: Floats,
     slot: Ints | None = None,
     before_us: float = 0.0,
     after_us: float = 0.0,
@@ -108,7 +108,7 @@ def trace_of(
         costs: Alone on the tenant's part of the device.
         domain_sms: SMs that it shares with others, or has for itself.
         bytes_per_ns: DRAM bandwidth that it shares with others, or has for itself.
-        host_us: Host time per launch.
+        launch_ns: Host time of each kernel's launches.
         slot: Stage of each kernel; default: one stage.
         before_us: Host time of a request before its first launch.
         after_us: Host time of a request after its last kernel.
@@ -121,7 +121,7 @@ def trace_of(
         occupancy=np.clip(holds * (working + FIXED_HOLDS * costs.fixed_ns) / duration, _LEAST, 1.0),
         dram=np.clip(costs.dram_bytes / (duration * bytes_per_ns), 0.0, 1.0),
         tensor=np.where(costs.tensor, np.clip(holds * costs.compute_ns / duration, 0.0, 1.0), 0.0),
-        launch_ns=kernels.launches.astype(np.float64) * (host_us * 1e3),
+        launch_ns=launch_ns,
         slot=np.zeros(len(kernels), np.int64) if slot is None else slot,
         before_ns=before_us * 1e3,
         after_ns=after_us * 1e3,

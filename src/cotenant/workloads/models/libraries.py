@@ -44,7 +44,11 @@ def described_without(entry: ModelEntry) -> ModelEntry | None:
     if library == "timm":
         return stand_in(model, entry.image or 224)
     known = {one.name.replace("-", "_"): one for one in VISION}.get(model)
-    return None if known is None else replace(known, image=entry.image or known.image)
+    if known is None:
+        return None
+    # transformers pads MobileNetV2's images in operators of their own; torchvision's convolutions do it.
+    padding = {"tf_padding": False} if known.name == "mobilenet-v2" else {}
+    return replace(known, image=entry.image or known.image, config={**known.config, **padding})
 
 
 def _importable(library: str) -> bool:

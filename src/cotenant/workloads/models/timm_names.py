@@ -73,7 +73,11 @@ def _variant(match: re.Match[str], image: int) -> tuple[str, dict[str, Any]]:
             "image_size": image,
         }
     if match["mobilenet"]:
-        return "mobilenet-v2", {"depth_multiplier": int(match["mobilenet"]) / 100, "image_size": image}
+        return "mobilenet-v2", {
+            "depth_multiplier": int(match["mobilenet"]) / 100,
+            "image_size": image,
+            "tf_padding": False,
+        }
     if match["efficientnet"]:
         wide, deep, last = _EFFICIENTNET[int(match["efficientnet"])]
         sizes = {"width_coefficient": wide, "depth_coefficient": deep, "hidden_dim": last, "image_size": image}
