@@ -73,7 +73,7 @@ def _extraction_s() -> float:
     """Seconds to extract the features of all items with one thread, from a few of them."""
     import torch
 
-    from cotenant.ranking.candidate import find_candidate
+    from cotenant.ranking.candidates import find_candidate
     from cotenant.ranking.pipeline.extractor import assemble
     from cotenant.workloads.models.filling import materialise
 

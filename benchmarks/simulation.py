@@ -9,7 +9,7 @@ import time
 import tracemalloc
 from typing import Any
 
-from cotenant.devices.simulated.sharing import TURNS
+from cotenant.prediction.sharing.layout import TURNS
 from cotenant.prediction.sharing.simulate import Outcome, Player, simulate
 from cotenant.prediction.sharing.trace import Trace, plain_trace
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cotenant.devices.simulated.sharing import TURNS
 from cotenant.errors import DataError
 from cotenant.prediction.calibration.anatomy import TYPICAL, Anatomy, Measured, told_apart
+from cotenant.prediction.sharing.layout import TURNS
 from validation.copies import request_ns
 from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error

@@ -7,12 +7,13 @@ from functools import lru_cache
 import numpy as np
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.traces import calibrated, kernels_for
+from cotenant.devices.simulated.request import kernels_for
 from cotenant.prediction.calibration.host import Calibration, calibrate
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.prediction.kernels.columns import TRANSFER, Kernels
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.fusion import kernels_of
+from cotenant.prediction.kernels.traces import calibrated
 from cotenant.prediction.sharing.trace import Trace, trace_of
 from cotenant.workloads.models.entry import Architecture, ModelEntry
 from cotenant.workloads.properties import remembered

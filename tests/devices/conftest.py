@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant
 from cotenant.workloads.protocol import WorkloadSpec
@@ -16,9 +16,9 @@ class Machine:
     """/proc and /sys in a folder; files are written as they would be found."""
 
     def __init__(self, root: Path) -> None:
-        self.tree = Tree(root)
+        self.tree = FileTree(root)
 
-    def write(self, files: dict[str, str]) -> Tree:
+    def write(self, files: dict[str, str]) -> FileTree:
         for inner, text in files.items():
             path = self.tree.path(inner)
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from scenes import alive_in, bad, calm, of, recorded
 
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
-from cotenant.measure.checks import TenantFacts, TrialFacts, failures
+from cotenant.measure.checks import CheckedTenant, CheckedTrial, failures
 from cotenant.measure.tenants import common_start, host_process, pool
 from cotenant.tenancy.nouns import ALONE, Sharing, Trial
 
@@ -188,8 +188,8 @@ def test_a_tenant_that_forks_keeps_its_records_to_itself(serve):
 
 
 def test_twenty_failures_after_thousands_of_good_requests_are_no_rounding_error():
-    tenant = TenantFacts("late", served=5000, failed=20, error="ValueError", gave_up=True)
-    [failure] = failures(TrialFacts((tenant,)))
+    tenant = CheckedTenant("late", served=5000, failed=20, error="ValueError", gave_up=True)
+    [failure] = failures(CheckedTrial((tenant,)))
     assert failure.check.name == "requests_succeed"
 
 

@@ -61,14 +61,14 @@ def test_each_member_lays_its_own_tenants_out_and_one_tenant_is_alone_there():
     names = group(FLEET).names
     mixed = [tenant("a@0", names[0]), tenant("b@0", names[0]), tenant("a@2", names[2])]
     first, second = group(FLEET).arrange(Sharing(mode="mps"), mixed).parts
-    assert (first.member, first.names, first.arrangement.mode) == (names[0], ("a@0", "b@0"), "mps")
-    assert (second.member, second.tenants, second.arrangement.mode) == (names[2], (2,), ALONE)
+    assert (first.member, first.names, first.arrangement.layout.mode) == (names[0], ("a@0", "b@0"), "mps")
+    assert (second.member, second.tenants, second.arrangement.layout.mode) == (names[2], (2,), ALONE)
 
 
 def test_apart_means_alone_on_every_member():
     names = group(FLEET).names
     apart = group(FLEET).arrange(Sharing(mode=APART), [tenant(f"a@{i}", name) for i, name in enumerate(names)])
-    assert [part.arrangement.mode for part in apart.parts] == [ALONE] * 4
+    assert [part.arrangement.layout.mode for part in apart.parts] == [ALONE] * 4
 
 
 def test_seats_count_over_the_whole_mix_and_know_their_member():

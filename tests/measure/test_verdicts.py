@@ -2,15 +2,15 @@
 
 import pytest
 
-from cotenant.measure.checks import CHECKS, TenantFacts, TrialFacts, failures, verdict
+from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, verdict
 
 
 def good(name="a", **changes):
-    return TenantFacts(**{"name": name, "served": 100, "median_latency_ns": 5e6, "warmup": "flat"} | changes)
+    return CheckedTenant(**{"name": name, "served": 100, "median_latency_ns": 5e6, "warmup": "flat"} | changes)
 
 
 def judged(**changes):
-    failed = failures(TrialFacts(**{"tenants": (good(),)} | changes))
+    failed = failures(CheckedTrial(**{"tenants": (good(),)} | changes))
     return verdict(failed), [failure.check.name for failure in failed], [failure.reason for failure in failed]
 
 

@@ -79,7 +79,7 @@ def test_energy_counts_idle_gpus_too():
     here = fleet(np.ones(8))
     jobs = Jobs(CLASSES, np.array([0]), np.array([4]), np.array([0.0]), np.array([100.0]))
     outcome = replay(here, jobs, POLICIES["packed"](here, 0))
-    assert outcome.energy_j == pytest.approx(100 * (4 * 297 + 4 * here.idle_w))
+    assert outcome.energy_j == pytest.approx(100 * (4 * 297 + 4 * here.kind.idle_w))
 
 
 def test_a_job_runs_at_the_pace_of_its_slowest_gpu_and_pays_for_leaving_a_node():
@@ -111,7 +111,7 @@ def test_work_below_the_power_limit_runs_at_the_highest_clock_on_every_die():
 def test_the_thriftiest_clock_lies_below_the_highest_for_work_at_the_limit():
     here = varied()
     clock = thriftiest_clock(here, GEMM, np.arange(4))
-    assert here.curve.knee_mhz * 0.9 < clock < here.work(GEMM).clock_mhz[:4].min()
+    assert here.kind.curve.knee_mhz * 0.9 < clock < here.work(GEMM).clock_mhz[:4].min()
 
 
 def test_three_groups_of_gpus_are_seen_as_three_and_an_outlier_as_itself():

@@ -86,13 +86,23 @@ def test_policies_can_be_compared(database, capsys):
         ("- {name: a, class: bret, time: 1h}", "no class 'bret'"),
         ("- {name: a, class: bert, time: soon}", "time"),
         ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "two jobs are called 'a'"),
-        ("- [", "is no YAML"),
+        ("- [", "jobs.yaml:1: "),
     ],
 )
 def test_a_wrong_file_gets_a_sentence(tmp_path, text, sentence):
     with pytest.raises(StudyError) as caught:
         read_jobs(Path(jobs(tmp_path, text)))
     assert sentence in " ".join([caught.value.message, *caught.value.problems])
+
+
+def test_every_problem_of_a_file_comes_with_its_line(tmp_path):
+    one = "- {name: a, class: bert, time: 1h}\n"
+    text = f"jobs:\n{one}- name: b\n  class: bret\n  time: soon\n{one}"
+    with pytest.raises(StudyError) as caught:
+        read_jobs(Path(jobs(tmp_path, text)))
+    places = [problem.removeprefix(f"{tmp_path}/").partition(" ")[0] for problem in caught.value.problems]
+    assert places == ["jobs.yaml:5:", "jobs.yaml:6:"]
+    assert "jobs.1.time" in caught.value.problems[0]
 
 
 @pytest.mark.parametrize("arguments", [[], ["jobs.yaml", "--compare"], ["jobs.yaml", "--power-budget", "much"]])

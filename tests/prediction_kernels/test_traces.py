@@ -5,9 +5,10 @@ import time
 import pytest
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.traces import calibrated, kernels_for, look_at
+from cotenant.devices.simulated.request import kernels_for
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.traces import calibrated, look_at
 from cotenant.workloads.protocol import WorkloadSpec
 
 A100 = find_gpu("a100-sxm4-40gb")

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotenant.devices.simulated.catalogue import find_gpu
-from cotenant.devices.simulated.sensors import infos, last_update, read, shown_power_w
+from cotenant.devices.simulated.sensors import infos
 from cotenant.prediction.power.draw import FULL, Activity
+from cotenant.prediction.power.readings import last_update, read, shown_power_w
 from cotenant.prediction.power.timeline import Phase, timeline
 
 V100, A100 = find_gpu("v100-sxm2-16gb"), find_gpu("a100-sxm4-40gb")

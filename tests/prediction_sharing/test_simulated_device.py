@@ -6,8 +6,9 @@ import pytest
 
 from cotenant.devices import find_device
 from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
-from cotenant.devices.simulated.sharing import arrange, sharing_modes
+from cotenant.devices.simulated.sharing import sharing_modes
 from cotenant.errors import DeviceError, SharingUnavailable, WorkloadError
+from cotenant.prediction.sharing.layout import lay_out
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
@@ -29,7 +30,7 @@ def tenants(count: int, **options: object) -> tuple[Tenant, ...]:
 
 
 def laid_out(mode: str, count: int, *shares: float | str, on: str = "a100-sxm4-40gb", needs: dict | None = None):
-    return arrange(gpu(on).gpu, Sharing(mode=mode, shares=shares), tenants(count), needs or {})
+    return lay_out(gpu(on).gpu, Sharing(mode=mode, shares=shares), tenants(count), needs or {})
 
 
 def refusal(*args: object, **options: object) -> SharingUnavailable:

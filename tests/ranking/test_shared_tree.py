@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from cotenant.errors import DoesNotFit
 from cotenant.ranking.halving import even_order, rounds
 from cotenant.ranking.memory import allot
-from cotenant.ranking.tree import Node, Path, Step, grow, steps_with_sharing, steps_without_sharing
+from cotenant.ranking.tree import Node, Path, TreeStep, grow, steps_with_sharing, steps_without_sharing
 
 
 def path(candidate, *digests, sizes=None):
     sizes = sizes or [10] * len(digests)
-    return Path(candidate, tuple(Step(d, d, size, 0, 1.0) for d, size in zip(digests, sizes, strict=True)))
+    return Path(candidate, tuple(TreeStep(d, d, size, 0, 1.0) for d, size in zip(digests, sizes, strict=True)))
 
 
 def test_what_two_paths_have_in_common_stands_in_the_tree_once():
@@ -50,7 +50,7 @@ def trees(draw, depth=3):
     size = draw(st.integers(1, 50))
     count = draw(st.integers(2, 3)) if depth and draw(st.booleans()) else 0
     children = tuple(draw(trees(depth=depth - 1)) for _ in range(count))
-    return Node((Step("x", "x", size),), tuple(sorted(children, key=lambda node: node.need_bytes)), (), ())
+    return Node((TreeStep("x", "x", size),), tuple(sorted(children, key=lambda node: node.need_bytes)), (), ())
 
 
 @given(trees())

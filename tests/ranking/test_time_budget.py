@@ -14,8 +14,8 @@ from cotenant.ranking.folder import SearchFolder
 from cotenant.ranking.halving import all_at_once
 from cotenant.ranking.planning import plan
 from cotenant.ranking.scorers import find_scorer
-from cotenant.ranking.settings import Settings
-from cotenant.ranking.tree import Path, Step
+from cotenant.ranking.settings import SearchSettings
+from cotenant.ranking.tree import Path, TreeStep
 
 PER_PART_S = 100.0
 
@@ -43,7 +43,7 @@ def slow_parts(clock, monkeypatch):
 
 def ready(*, items=2000, models=2, per_item_s=0.1, score_s=0.0):
     """Models of one architecture each, whose every item takes the same time."""
-    paths = {one: Path(one, (Step(f"digest {one}", "whole", 4, seconds=per_item_s),)) for one in range(models)}
+    paths = {one: Path(one, (TreeStep(f"digest {one}", "whole", 4, seconds=per_item_s),)) for one in range(models)}
     return SimpleNamespace(
         bench=SimpleNamespace(
             data=range(items),
@@ -61,7 +61,7 @@ def ready(*, items=2000, models=2, per_item_s=0.1, score_s=0.0):
 
 
 def planned(budget_s, **of):
-    return plan(ready(**of), Settings("data", (), exact=True), Allowance(budget_s), None)
+    return plan(ready(**of), SearchSettings("data", (), exact=True), Allowance(budget_s), None)
 
 
 def test_the_plan_takes_as_many_items_as_can_be_handled_baselines_included(clock):
@@ -86,12 +86,12 @@ def test_a_budget_that_does_not_suffice_for_the_fewest_items_is_refused_at_once(
 def test_the_time_that_preparation_took_is_gone(clock):
     allowance = Allowance(400.0)
     clock.now = 200.0
-    found = plan(ready(), Settings("data", (), exact=True), allowance, None)
+    found = plan(ready(), SearchSettings("data", (), exact=True), allowance, None)
     assert found.items == planned(200.0).items
 
 
 def test_a_search_that_goes_on_keeps_to_its_items(clock):
-    found = plan(ready(), Settings("data", (), exact=True), Allowance(1.0), 512)
+    found = plan(ready(), SearchSettings("data", (), exact=True), Allowance(1.0), 512)
     assert found.items == 512
 
 

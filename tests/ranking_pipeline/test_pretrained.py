@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cotenant.errors import DataError
-from cotenant.ranking.candidate import find_candidate, input_shape
+from cotenant.ranking.candidates import find_candidate, input_shape
 from cotenant.ranking.pretrained import PRETRAINED, fetch, fetched, fetching
 from cotenant.ranking.pretrained.packages import AROUND_ZERO
 from cotenant.ranking.pretrained.unpacking import renamed

@@ -9,7 +9,7 @@ import torch
 
 from cotenant.devices.simulated.request import request_of
 from cotenant.errors import WorkloadError
-from cotenant.ranking.candidate import find_candidate, input_shape
+from cotenant.ranking.candidates import find_candidate, input_shape
 from cotenant.ranking.data import open_data
 from cotenant.ranking.pipeline.extractor import assemble, cut_of, survey
 from cotenant.ranking.pipeline.loading import Ahead, LoaderTimes

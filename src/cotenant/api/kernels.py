@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from cotenant.errors import DeviceError, WorkloadError
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.traces import KernelTrace
+    from cotenant.prediction.kernels.traces import KernelTrace
 
 DEVICE = "sim:a100-sxm4-40gb"
 
@@ -38,8 +38,8 @@ def kernels(
     from typing import get_args
 
     from cotenant.devices.simulated.device import open_simulated
-    from cotenant.devices.simulated.traces import KernelTrace, look_at
     from cotenant.prediction.kernels.cost import solo_costs
+    from cotenant.prediction.kernels.traces import KernelTrace, look_at
     from cotenant.workloads import find
     from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
 

@@ -8,7 +8,7 @@ from cotenant.errors import DatabaseError
 
 if TYPE_CHECKING:
     from cotenant.planning.assignment import Objective, Plan
-    from cotenant.planning.comparison import Compared
+    from cotenant.planning.comparison import PolicyComparison
     from cotenant.planning.fleet import Fleet
 
 MOST_NAMED = 5
@@ -51,7 +51,7 @@ def compare_policies(
     draws: int = 20,
     load: float = 0.9,
     told: Callable[[int], None] = lambda _: None,
-) -> "tuple[Compared, ...]":
+) -> "tuple[PolicyComparison, ...]":
     """Replay drawn jobs on the database's GPUs under every policy.
 
     Args:

@@ -12,7 +12,7 @@ from cotenant.study.model import Study
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.summary import Summary
     from cotenant.devices.protocol import Device
-    from cotenant.measure.plan import Plan
+    from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
@@ -91,7 +91,7 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
-) -> "tuple[Plan, Device]":
+) -> "tuple[RunPlan, Device]":
     """A study made definite on its device, checked as far as that goes without starting anything."""
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
@@ -114,7 +114,7 @@ def resolved(
     return plan_for(study, place), place
 
 
-def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
+def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
@@ -139,7 +139,7 @@ def _reopened(path: Path) -> "tuple[RunFolder, Plan, Device]":
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _forecast(plan: "Plan", device: "Device") -> "Forecast":
+def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
     from cotenant import workloads
     from cotenant.study.forecast import forecast
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cotenant.errors import CotenantError, RunFolderError
 from cotenant.ranking.events import Began, Listener, silent
-from cotenant.ranking.outcome import Outcome
-from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, Settings
+from cotenant.ranking.outcome import SearchOutcome
+from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
 
 if TYPE_CHECKING:
     from cotenant.ranking.folder import SearchFolder
@@ -29,7 +29,7 @@ def search(
     out: Path = Path("searches"),
     resume: Path | None = None,
     listener: Listener = silent,
-) -> Outcome:
+) -> SearchOutcome:
     """Rank models on labelled data; the folder of the search then holds `result.json` and `report.html`.
 
     Args:
@@ -62,12 +62,12 @@ def search(
                 hint=f"cotenant search --resume {resume}, without anything else",
             )
         folder = SearchFolder.open(resume)
-        settings = Settings.from_json(folder.known["settings"])
+        settings = SearchSettings.from_json(folder.known["settings"])
         if budget_s is not None or "items" in folder.known:
             settings = replace(settings, budget_s=budget_s)  # what was left of the former one is over
     else:
         assert data is not None
-        settings = Settings(
+        settings = SearchSettings(
             data=_absolute(data),
             models=_named(data, models, fetch=fetch),
             scorer=scorer,
@@ -86,7 +86,7 @@ def search(
     return outcome
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: SearchSettings) -> None:
     """What is wrong in a word is said before a folder is made."""
     from cotenant.ranking.candidates import resolve
     from cotenant.ranking.preparation import torch_device
@@ -127,7 +127,7 @@ def _absolute(data: str) -> str:
     return f"{there.resolve()}{mark}{columns}" if there.exists() else data
 
 
-def _write(folder: "SearchFolder", outcome: Outcome, name: str) -> None:
+def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:
     import json
 
     from cotenant.analyse.plain import plain

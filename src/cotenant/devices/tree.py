@@ -10,7 +10,7 @@ _ENOUGH_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class FileTree:
     """Files of the kernel below a root. What is absent or may not be read is None."""
 
     root: Path = Path("/")

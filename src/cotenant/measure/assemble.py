@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.devices.nvidia.sensor_faults import faults
-from cotenant.measure.checks import TrialFacts, failures, verdict
+from cotenant.measure.checks import CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
@@ -56,7 +56,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
     ]
     facts = [facts_of(outcome, mask) for outcome, mask in zip(outcomes, counted, strict=True)]
     failed = failures(
-        TrialFacts(
+        CheckedTrial(
             tenants=tuple(facts),
             sharing_violations=around.sharing_violations,
             control_violations=around.control_violations,

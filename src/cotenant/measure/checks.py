@@ -128,7 +128,7 @@ CHECKS: dict[str, Check] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TenantFacts:
+class CheckedTenant:
     """What the checks need to know of one tenant in one trial."""
 
     name: str
@@ -150,10 +150,10 @@ class TenantFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialFacts:
+class CheckedTrial:
     """What the checks need to know of one trial. None: could not be observed, so nothing is claimed."""
 
-    tenants: tuple[TenantFacts, ...]
+    tenants: tuple[CheckedTenant, ...]
     sharing_violations: tuple[str, ...] = ()
     control_violations: tuple[str, ...] = ()
     foreign_share: float | None = None
@@ -166,14 +166,14 @@ class TrialFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CheckFailure:
     """A check that failed, and why."""
 
     check: Check
     reason: str
 
 
-def failures(facts: TrialFacts) -> tuple[Failure, ...]:
+def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     """Every failed check with one sentence, in the order of `CHECKS`."""
     found: list[tuple[str, str]] = []
     for tenant in facts.tenants:
@@ -191,17 +191,17 @@ def failures(facts: TrialFacts) -> tuple[Failure, ...]:
         found.append(("clock_stable", f"the clock varied by {facts.clock_spread:.0%} over the window"))
     found += [("sensors_present", sentence) for sentence in facts.sensors_lost]
     rank = {name: position for position, name in enumerate(CHECKS)}
-    return tuple(Failure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))
+    return tuple(CheckFailure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))
 
 
-def verdict(failed: tuple[Failure, ...]) -> Verdict:
+def verdict(failed: tuple[CheckFailure, ...]) -> Verdict:
     """The worst that any failed check says."""
     if any(failure.check.when_failed == "invalid" for failure in failed):
         return "invalid"
     return "unstable" if failed else "valid"
 
 
-def _of_tenant(tenant: TenantFacts) -> list[tuple[str, str]]:
+def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
     if tenant.fate is not None:
         return [("tenants_alive", f"{tenant.name} {tenant.fate}")]
     found: list[tuple[str, str]] = []

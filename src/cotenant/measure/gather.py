@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.warmup import classify
-from cotenant.measure.checks import TenantFacts
+from cotenant.measure.checks import CheckedTenant
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
@@ -91,15 +91,15 @@ def in_window(requests: RequestColumns, timing: Timing, complete_until_ns: int |
     return due if complete_until_ns is None else due & (requests.done <= complete_until_ns)
 
 
-def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> TenantFacts:
+def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
     """What the checks have to know of this tenant."""
     requests = outcome.requests
     if requests is None or outcome.result is None:
-        return TenantFacts(outcome.tenant.name, fate=outcome.fate or "did not serve")
+        return CheckedTenant(outcome.tenant.name, fate=outcome.fate or "did not serve")
     finished = requests.done != MISSING_NS
     served = counted & (requests.ok == 1)
     latency = (requests.done - requests.intended)[served]
-    return TenantFacts(
+    return CheckedTenant(
         name=outcome.tenant.name,
         fate=outcome.fate or _shortage(outcome.result),
         served=int(served.sum()),
@@ -173,7 +173,7 @@ def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
-def tenant_row(outcome: SeatOutcome, facts: TenantFacts) -> Mapping[str, Any]:
+def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
     """The tenant's row of the `tenants` table."""
     tenant, ready, result = outcome.tenant, outcome.ready, outcome.result
     row: dict[str, Any] = {

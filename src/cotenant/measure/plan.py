@@ -13,7 +13,7 @@ from cotenant.tenancy.nouns import Block
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """A study made definite: the same blocks today and when the run is resumed."""
 
     study: Study
@@ -40,7 +40,7 @@ class Plan:
         return Block(number=number, trials=kept)
 
 
-def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> Plan:
+def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> RunPlan:
     """Lay every mix out once, on paper, before anything starts.
 
     Raises:
@@ -60,7 +60,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
     for one in settings:
         if one:
             device.apply(one)  # not entered: it says at once what can't be set, and sets nothing
-    whole = Plan(study, tuple(modes), device.names, settings)
+    whole = RunPlan(study, tuple(modes), device.names, settings)
     skipped: dict[tuple[str, str], str] = {}
     for trial in whole.block(0).trials:
         try:

@@ -9,7 +9,7 @@ from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Preparing, TrialDone, TrialStarted
-from cotenant.measure.plan import Plan
+from cotenant.measure.plan import RunPlan
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
 from cotenant.study.expand import needs_capacity
@@ -22,7 +22,7 @@ class Runner:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: RunPlan,
         bench: Bench,
         folder: RunFolder,
         *,

@@ -14,7 +14,7 @@ from cotenant.measure.bench import bench_for
 from cotenant.measure.calibration import FIRST_NUMBER
 from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import Plan
+from cotenant.measure.plan import RunPlan
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def carry_out(
-    plan: Plan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
+    plan: RunPlan, device: Device, *, folder: RunFolder | None, out: Path, listener: Listener
 ) -> tuple[str, Path]:
     """Go on with a run, or begin one in a folder of its own under ``out``; gives why it ended and where it is."""
     path = folder.path if folder else new_run_path(out, plan.study.name)
@@ -71,7 +71,7 @@ def _note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
     folder.update_manifest(roofline=None if found is None else asdict(found))
 
 
-def _started(plan: Plan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:
+def _started(plan: RunPlan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:
     study = plan.study
     return RunStarted(
         folder=folder.path,
@@ -104,7 +104,7 @@ def _simulation() -> dict[str, Any]:
     }
 
 
-def _manifest(plan: Plan, device: Device) -> dict[str, Any]:
+def _manifest(plan: RunPlan, device: Device) -> dict[str, Any]:
     return {
         **(_simulation() if device.simulated else {}),
         "study_name": plan.study.name,

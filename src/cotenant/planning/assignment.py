@@ -105,7 +105,7 @@ def plan(
         for unit, (_, gpus), clock in zip(units, placed, clocks, strict=True)
         for row in _rows(fleet, unit, gpus, clock)
     ]
-    drawn = sum(row.power_w for row in rows) + fleet.idle_w * float(free.sum())
+    drawn = sum(row.power_w for row in rows) + fleet.kind.idle_w * float(free.sum())
     return Plan(objective, tuple(rows), tuple(waiting), drawn, budget_w, fleet.simulated)
 
 

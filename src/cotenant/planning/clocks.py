@@ -4,7 +4,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.errors import CotenantError
-from cotenant.planning.fleet import LOWEST_MHZ, Fleet, Numbers
+from cotenant.planning.fleet import Fleet, Numbers
 from cotenant.planning.jobs import JobClass
 
 
@@ -20,13 +20,13 @@ def waiting_clocks(fleet: Fleet, kind: JobClass, gpus: Numbers, slowest: float) 
     pace = fleet.relative_time[gpus] * fleet.clock_mhz[gpus]
     left = slowest * work.middle - (1 - kind.core_share)
     needed = kind.core_share * pace / np.maximum(left, 1e-9)
-    return np.asarray(np.clip(needed, np.minimum(fleet.curve.knee_mhz, clocks), clocks))
+    return np.asarray(np.clip(needed, np.minimum(fleet.kind.curve.knee_mhz, clocks), clocks))
 
 
 def thriftiest_clock(fleet: Fleet, kind: JobClass, gpus: Numbers) -> float:
     """The common clock at which these GPUs need the least energy for the same work."""
     top = float(fleet.work(kind).clock_mhz[gpus].min())
-    clocks = np.linspace(min(LOWEST_MHZ, top), top, 64)
+    clocks = np.linspace(min(fleet.kind.lowest_mhz, top), top, 64)
     energy = [
         float(fleet.power_at(kind, gpus, np.full(gpus.size, clock)).sum())
         * float(fleet.time_at(kind, gpus, np.full(gpus.size, clock)).max())
@@ -45,7 +45,7 @@ def clocks_within(
     """
     lowered = [clock.copy() for clock in clocks]
     step = 15.0
-    idle = fleet.idle_w * (len(fleet) - sum(gpus.size for _, gpus in placed))
+    idle = fleet.kind.idle_w * (len(fleet) - sum(gpus.size for _, gpus in placed))
 
     def drawn() -> list[float]:
         return [
@@ -56,7 +56,7 @@ def clocks_within(
     while sum(watts) + idle > budget_w:
         best, most = None, -1.0
         for number, (kind, gpus) in enumerate(placed):
-            slower = np.maximum(lowered[number] - step, np.minimum(LOWEST_MHZ, lowered[number]))
+            slower = np.maximum(lowered[number] - step, np.minimum(fleet.kind.lowest_mhz, lowered[number]))
             saved = watts[number] - float(fleet.power_at(kind, gpus, slower).sum())
             lost = float(fleet.time_at(kind, gpus, slower).max() - fleet.time_at(kind, gpus, lowered[number]).max())
             worth = saved / (lost * gpus.size + 1e-6)
@@ -70,6 +70,6 @@ def clocks_within(
                 hint="raise the power budget or run fewer jobs at once",
             )
         kind, gpus = placed[best]
-        lowered[best] = np.maximum(lowered[best] - step, np.minimum(LOWEST_MHZ, lowered[best]))
+        lowered[best] = np.maximum(lowered[best] - step, np.minimum(fleet.kind.lowest_mhz, lowered[best]))
         watts[best] = float(fleet.power_at(kind, gpus, lowered[best]).sum())
     return lowered

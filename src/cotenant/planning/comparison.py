@@ -16,7 +16,7 @@ OURS = "slack"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class PolicyComparison:
     """One policy over all draws; ratios are over our policy on the same jobs, so that more than 1 is worse."""
 
     policy: str
@@ -39,7 +39,7 @@ def compare(
     load: float,
     policies: Sequence[str] = tuple(POLICIES),
     told: Callable[[int], None] = lambda _: None,
-) -> tuple[Compared, ...]:
+) -> tuple[PolicyComparison, ...]:
     """Replay every policy on every draw.
 
     Args:
@@ -61,7 +61,7 @@ def compare(
     logs = np.log(figures)
     ours = logs[:, names.index(OURS)]
     compared = tuple(
-        Compared(
+        PolicyComparison(
             name,
             *(positive_interval(figures[:, column, measure]) for measure in range(3)),
             *(ratio_interval(logs[:, column, measure] - ours[:, measure]) for measure in range(3)),

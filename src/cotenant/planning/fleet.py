@@ -19,14 +19,34 @@ from cotenant.planning.jobs import JobClass
 
 Numbers = npt.NDArray[np.int64]
 
-V100_CURVE = PowerByClock(idle_w=8.6, slope=0.0957, bend=2.8e-4, knee_mhz=945.0, held_out=None, clocks=5)
-"""Shape of power over the clock: through published measurements of a matrix product on a V100 (66 W at 600 MHz, 99 at
-945, 122 at 1087, 154 at 1237, 186 at 1380). Only its shape is used: each die's own power scales it."""
-LOWEST_MHZ, HIGHEST_MHZ, STEP_MHZ = 600.0, 1530.0, 7.5
-IDLE_W = 40.0
-"""A V100 with nothing to do; where a database knows better it is given."""
 NODE_SIZE = 4
-"""GPUs whose node nobody wrote down are put into nodes of this size, in the order of their names."""
+"""GPUs whose node is unknown are put into nodes of this size, in the order of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKind:
+    """What all dies of one kind of GPU have in common."""
+
+    curve: PowerByClock
+    """Power over the clock. Only its shape is used: each die's own power scales it."""
+    lowest_mhz: float
+    highest_mhz: float
+    step_mhz: float
+    """Of the clocks that placement considers."""
+    idle_w: float
+    """With nothing to do."""
+
+
+V100 = GpuKind(
+    # Through published measurements of a matrix product: 66 W at 600 MHz, 99 at 945, 122 at 1087, 154 at 1237, 186 at
+    # 1380.
+    curve=PowerByClock(idle_w=8.6, slope=0.0957, bend=2.8e-4, knee_mhz=945.0, held_out=None, clocks=5),
+    lowest_mhz=600.0,
+    highest_mhz=1530.0,
+    step_mhz=7.5,
+    idle_w=40.0,
+)
+"""The kind of which whole fleets were measured and published; stands in where profiles don't say which kind it is."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +60,10 @@ class Fleet:
     """At which that was measured."""
     power_w: Floats
     node: Numbers
-    idle_w: float = IDLE_W
-    curve: PowerByClock = V100_CURVE
-    highest_mhz: float = HIGHEST_MHZ
+    kind: GpuKind = V100
     simulated: bool = False
     """A model computed the profiles; nothing was measured."""
-    _work: "dict[JobClass, Work]" = field(default_factory=dict, compare=False)
+    _work: "dict[JobClass, FleetWork]" = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.gpus)
@@ -60,16 +78,17 @@ class Fleet:
         rows[self.node[order], places] = order
         return rows
 
-    def work(self, kind: JobClass) -> "Work":
+    def work(self, kind: JobClass) -> "FleetWork":
         """What this kind of work does on every GPU; remembered."""
         if kind not in self._work:
-            self._work[kind] = Work.of(self, kind)
+            self._work[kind] = FleetWork.of(self, kind)
         return self._work[kind]
 
     def power_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
         """What such work draws on these GPUs at these clocks."""
         rise = self._rise(clock_mhz) / self._rise(self.clock_mhz[gpus])
-        return np.asarray(self.idle_w + kind.activity * (self.power_w[gpus] - self.idle_w) * rise)
+        idle_w = self.kind.idle_w
+        return np.asarray(idle_w + kind.activity * (self.power_w[gpus] - idle_w) * rise)
 
     def time_at(self, kind: JobClass, gpus: Numbers, clock_mhz: Floats) -> Floats:
         """Time of such work over that on the median GPU, at these clocks."""
@@ -80,11 +99,11 @@ class Fleet:
         return np.asarray(1 - kind.core_share + kind.core_share * pace / clock_mhz)
 
     def _rise(self, clock_mhz: Floats) -> Floats:
-        return np.asarray(self.curve.at(clock_mhz) - self.curve.idle_w)
+        return np.asarray(self.kind.curve.at(clock_mhz) - self.kind.curve.idle_w)
 
 
 @dataclass(frozen=True)
-class Work:
+class FleetWork:
     """One kind of work on every GPU, left to its own clock."""
 
     clock_mhz: Floats
@@ -96,13 +115,14 @@ class Work:
     """GPUs from the fastest to the slowest."""
 
     @classmethod
-    def of(cls, fleet: Fleet, kind: JobClass) -> "Work":
+    def of(cls, fleet: Fleet, kind: JobClass) -> "FleetWork":
         """The highest clock at which each GPU stays within what it was measured to draw at its limit."""
         everyone = np.arange(len(fleet))
-        clocks = np.arange(LOWEST_MHZ, fleet.highest_mhz + STEP_MHZ / 2, STEP_MHZ)
+        gpu = fleet.kind
+        clocks = np.arange(gpu.lowest_mhz, gpu.highest_mhz + gpu.step_mhz / 2, gpu.step_mhz)
         rise = fleet._rise(clocks)[None, :] / fleet._rise(fleet.clock_mhz)[:, None]  # noqa: SLF001 - the same idea
         within = kind.activity * rise <= 1.0
-        clock = np.maximum(clocks[np.maximum(within.sum(axis=1) - 1, 0)], LOWEST_MHZ)
+        clock = np.maximum(clocks[np.maximum(within.sum(axis=1) - 1, 0)], gpu.lowest_mhz)
         if kind.activity >= 1.0:
             clock = fleet.clock_mhz.copy()  # measured, not read off a grid
         raw = fleet._raw_time(kind, everyone, clock)  # noqa: SLF001
@@ -114,8 +134,7 @@ class Work:
 def fleet_of(
     profiles: Sequence[GpuProfile],
     *,
-    idle_w: float = IDLE_W,
-    curve: PowerByClock = V100_CURVE,
+    kind: GpuKind = V100,
     simulated: bool = False,
 ) -> Fleet:
     """From profiles; GPUs without a clock or a power are left out, since nothing can be said of them."""
@@ -130,7 +149,6 @@ def fleet_of(
         clock_mhz=np.array([one.clock_mhz or 0.0 for one in known]),
         power_w=np.array([one.power_w or 0.0 for one in known]),
         node=np.array(node, dtype=np.int64),
-        idle_w=idle_w,
-        curve=curve,
+        kind=kind,
         simulated=simulated,
     )

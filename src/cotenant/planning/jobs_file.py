@@ -1,14 +1,15 @@
 """A file of jobs to be placed: YAML, each with the GPUs and the time that it needs and the kind of work that it is."""
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import Job
 from cotenant.planning.jobs import CLASSES, JobClass
+from cotenant.study.tree import NotYaml, read
 from cotenant.study.values import Seconds
+from cotenant.text import amount
 
 _KNOWN = {kind.name: kind for kind in CLASSES}
 _HINT = "e.g. {name: train, class: bert, gpus: 4, time: 2h}"
@@ -46,31 +47,32 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
     """The jobs of a file.
 
     Raises:
-        StudyError: It can't be read, or a job is wrong: which, and what was expected.
+        StudyError: It can't be read, or a job is wrong: on which line, and what was expected.
     """
-    import yaml
-
     try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = read(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path} can't be read: {error}", hint=f"write a YAML list of jobs, {_HINT}") from None
-    except yaml.YAMLError as error:
-        raise StudyError(f"{path} is no YAML: {' '.join(str(error).split())}", hint=_HINT) from None
-    entries = content.get("jobs") if isinstance(content, dict) else content
+    except NotYaml as error:
+        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
+    above = ("jobs",) if isinstance(tree.data, dict) else ()
+    entries = tree.data.get("jobs") if isinstance(tree.data, dict) else tree.data
     if not isinstance(entries, list) or not entries:
         raise StudyError(f"{path} holds no list of jobs", hint=_HINT)
-    jobs, problems = [], []
-    for number, entry in enumerate(entries, 1):
+    jobs: dict[str, Job] = {}
+    problems = list(tree.problems)
+    for number, entry in enumerate(entries):
+        place = (*above, number)
         try:
-            jobs.append(_JobEntry.model_validate(entry).job())
+            job = _JobEntry.model_validate(entry).job()
         except ValidationError as error:
-            for one in error.errors(include_url=False):
-                where = ".".join(str(part) for part in one["loc"])
-                said = one["msg"].removeprefix("Value error, ")
-                problems.append(f"{path}: job {number}{': ' + where if where else ''}: {said}")
-    doubled = sorted({job.name for job in jobs if [one.name for one in jobs].count(job.name) > 1})
-    problems += [f"{path}: two jobs are called {name!r}" for name in doubled]
+            found = error.errors(include_url=False)
+            problems += [((*place, *one["loc"]), one["msg"].removeprefix("Value error, ")) for one in found]
+            continue
+        if job.name in jobs:
+            problems.append((place, f"two jobs are called {job.name!r}"))
+        jobs[job.name] = job
     if problems:
-        count = f"{len(problems)} problem{'s'[: len(problems) > 1]}"
-        raise StudyError(f"{path} has {count}", problems=tuple(problems), hint=_HINT)
-    return tuple(jobs)
+        sentences = tuple(tree.places.describe(place, sentence) for place, sentence in problems)
+        raise StudyError(f"{path} has {amount(len(problems), 'problem')}", problems=sentences, hint=_HINT)
+    return tuple(jobs.values())

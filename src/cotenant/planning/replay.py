@@ -66,7 +66,7 @@ def replay(fleet: Fleet, jobs: Jobs, policy: Policy) -> Replay:
             ends[job] = now + seconds
             heapq.heappush(running, (now + seconds, job, gpus))
     makespan = float(ends.max(initial=0.0))
-    idle_j = fleet.idle_w * (len(fleet) * makespan - busy_gpu_s)
+    idle_j = fleet.kind.idle_w * (len(fleet) * makespan - busy_gpu_s)
     return Replay(ends - jobs.arrival_s, makespan, energy + idle_j)
 
 
@@ -79,6 +79,6 @@ def running_at(fleet: Fleet, kind: JobClass, gpus: Numbers, *, slows_waiting: bo
         clocks = waiting_clocks(fleet, kind, gpus, slowest)
         times, powers = fleet.time_at(kind, gpus, clocks), fleet.power_at(kind, gpus, clocks)
     at_work = np.minimum(times / slowest, 1.0)
-    watts = float((fleet.idle_w + (powers - fleet.idle_w) * (at_work + WAITING * (1 - at_work))).sum())
+    watts = float((fleet.kind.idle_w + (powers - fleet.kind.idle_w) * (at_work + WAITING * (1 - at_work))).sum())
     several = bool((fleet.node[gpus] != fleet.node[gpus[0]]).any())
     return slowest * (kind.across if several else 1.0), watts

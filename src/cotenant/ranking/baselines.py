@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cotenant.ranking.bench import Bench
+from cotenant.ranking.bench import SearchBench
 from cotenant.ranking.protocol import Features
 
 SIDE = 32
@@ -15,12 +15,12 @@ WORDS = 2048
 """Columns that tokens are counted in."""
 
 
-def raw_name(bench: Bench) -> str:
+def raw_name(bench: SearchBench) -> str:
     """What the baseline is called."""
     return f"raw pixels ({SIDE} x {SIDE})" if bench.data.kind == "image" else "bag of tokens"
 
 
-def raw_features(bench: Bench, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Features:
+def raw_features(bench: SearchBench, items: Sequence[int] | npt.NDArray[np.int64], candidate: int) -> Features:
     """Pixels of a small image, or how often each token occurs (by the vocabulary of a candidate)."""
     numbers = [int(item) for item in items]
     if bench.data.kind == "image":

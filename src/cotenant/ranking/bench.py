@@ -23,7 +23,7 @@ Between = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class SearchBench:
     """One search's data and candidates on one device."""
 
     data: Data
@@ -104,6 +104,6 @@ class Bench:
             return torch.cat([row.to("cpu", torch.float32) for row in rows]).numpy()
 
 
-def new_shelf(bench: Bench, limit_bytes: int) -> Shelf:
+def new_shelf(bench: SearchBench, limit_bytes: int) -> Shelf:
     """A shelf for the bench's candidates."""
     return Shelf(bench.read, limit_bytes)

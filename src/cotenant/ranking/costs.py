@@ -8,12 +8,12 @@ from statistics import fmean
 import numpy as np
 import torch
 
-from cotenant.ranking.bench import Bench, Between
+from cotenant.ranking.bench import Between, SearchBench
 from cotenant.ranking.chain import State
 from cotenant.ranking.halving import Round
 from cotenant.ranking.reading import Read
 from cotenant.ranking.stopwatch import Stopwatch
-from cotenant.ranking.tree import Path, Step, grow
+from cotenant.ranking.tree import Path, TreeStep, grow
 
 TIMED = 2
 """Runs of the probe that are timed, after one that warms up."""
@@ -32,7 +32,7 @@ class Probed:
     """Numbers per row of features."""
 
 
-def probe(bench: Bench, candidate: int, read: Read) -> Probed:
+def probe(bench: SearchBench, candidate: int, read: Read) -> Probed:
     """Run one batch through a candidate, step by step."""
     bench = replace(bench, watch=Stopwatch())
     items = bench.order[: bench.batch]
@@ -60,7 +60,7 @@ def path_of(candidate: int, shape_key: str, digests: Sequence[str], labels: Sequ
     return Path(
         candidate,
         tuple(
-            Step(digest, label, probed.out_bytes[number], probed.held_bytes[number], probed.seconds[number])
+            TreeStep(digest, label, probed.out_bytes[number], probed.held_bytes[number], probed.seconds[number])
             for number, (label, digest) in enumerate(names)
         ),
     )

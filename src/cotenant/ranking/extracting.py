@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.ranking.bench import Bench, Between
+from cotenant.ranking.bench import Between, SearchBench
 from cotenant.ranking.chain import State, Weights
 from cotenant.ranking.protocol import Features
 from cotenant.ranking.shelf import Shelf
@@ -21,7 +21,7 @@ def _nobody(_: Node, __: int) -> None:
 class Extraction:
     """Takes batches through trees of candidates."""
 
-    bench: Bench
+    bench: SearchBench
     shelf: Shelf
     done: Callable[[Node, Features], None]
     """Told each leaf and its features as soon as they are there."""

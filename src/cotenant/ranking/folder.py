@@ -14,7 +14,7 @@ import numpy as np
 
 from cotenant.errors import RunFolderError
 from cotenant.ranking.protocol import Features
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.store.manifest import sync
 
 NAME = "search.json"
@@ -52,7 +52,7 @@ class SearchFolder:
         try:
             known = json.loads((path / NAME).read_text("utf-8"))
             version = known["schema_version"]
-            Settings.from_json(known["settings"])
+            SearchSettings.from_json(known["settings"])
         except FileNotFoundError:
             raise RunFolderError(
                 f"{path} is no search: it has no {NAME}", hint="name the folder that `cotenant search` printed"

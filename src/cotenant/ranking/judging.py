@@ -1,6 +1,6 @@
 """Scores of features that are on disk; each is computed once in a session."""
 
-from cotenant.ranking.bench import Bench
+from cotenant.ranking.bench import SearchBench
 from cotenant.ranking.folder import SearchFolder
 from cotenant.ranking.protocol import ItemScorer, Scorer
 from cotenant.ranking.ranking import Scored, score
@@ -9,7 +9,7 @@ from cotenant.ranking.ranking import Scored, score
 class Judge:
     """Scores the first so many items of a model."""
 
-    def __init__(self, bench: Bench, scorer: Scorer, folder: SearchFolder, seed: int) -> None:
+    def __init__(self, bench: SearchBench, scorer: Scorer, folder: SearchFolder, seed: int) -> None:
         self._bench, self._scorer, self._folder, self._seed = bench, scorer, folder, seed
         self._known: dict[tuple[str, int, bool], Scored] = {}
 

@@ -51,7 +51,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """The whole result."""
 
     folder: Path

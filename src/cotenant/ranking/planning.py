@@ -10,7 +10,7 @@ from cotenant.ranking.halving import Round
 from cotenant.ranking.preparation import Prepared
 from cotenant.ranking.protocol import ItemScorer
 from cotenant.ranking.ranking import HALVES
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.text import duration
 
 SOME = 10_000
@@ -18,7 +18,7 @@ SOME = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SearchPlan:
     """The rounds, and what to know about them."""
 
     rounds: tuple[Round, ...]
@@ -32,7 +32,7 @@ class Plan:
         return self.rounds[-1].items
 
 
-def plan(ready: Prepared, settings: Settings, allowance: Allowance, planned: int | None) -> Plan:
+def plan(ready: Prepared, settings: SearchSettings, allowance: Allowance, planned: int | None) -> SearchPlan:
     """The rounds, over fewer items if the time would not suffice for all.
 
     Args:
@@ -73,20 +73,20 @@ def reserved(ready: Prepared, scores: float, per_item_s: float) -> Later:
     return Later(per_item_s + per_score_s * scores, ready.score_s(0) * scores)
 
 
-def _noted(found: Plan, there: int) -> Plan:
+def _noted(found: SearchPlan, there: int) -> SearchPlan:
     if found.items == there:
         return found
     note = f"At most {found.items:,} of {there:,} items are used, since all would take longer than asked."
-    return Plan(found.rounds, found.predicted_s, (note,))
+    return SearchPlan(found.rounds, found.predicted_s, (note,))
 
 
-def _over(ready: Prepared, settings: Settings, items: int) -> Plan:
+def _over(ready: Prepared, settings: SearchSettings, items: int) -> SearchPlan:
     rounds = ready.plan(items, exact=settings.exact)
     if not ready.ranked:
-        return Plan(rounds, ready.score_s(items))
+        return SearchPlan(rounds, ready.score_s(items))
     last = rounds[-1].models
     closing_s = _random_s(ready, last) * items + ready.score_s(items) * _scores(ready, settings.top, last)
-    return Plan(rounds, ready.predict(rounds).seconds + closing_s)
+    return SearchPlan(rounds, ready.predict(rounds).seconds + closing_s)
 
 
 def _random_s(ready: Prepared, models: int) -> float:

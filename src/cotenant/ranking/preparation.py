@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 
 from cotenant.errors import DataError, DeviceError, WorkloadError
-from cotenant.ranking.bench import LARGEST_BATCH, Bench, new_shelf
+from cotenant.ranking.bench import LARGEST_BATCH, SearchBench, new_shelf
 from cotenant.ranking.candidates import Candidate, random_sibling, resolve
 from cotenant.ranking.costs import Predicted, Probed, path_of, predict, probe
 from cotenant.ranking.halving import Round, all_at_once, even_order, rounds
@@ -16,7 +16,7 @@ from cotenant.ranking.memory import Allotment, allot
 from cotenant.ranking.protocol import Data, Scorer
 from cotenant.ranking.ranking import score
 from cotenant.ranking.reading import Read, piece_bytes
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.ranking.shelf import Shelf
 from cotenant.ranking.tree import Path, grow
 from cotenant.workloads.models.workload import ModelWorkload
@@ -35,7 +35,7 @@ NEEDS_HEAD = ("leep", "nce")
 class Prepared:
     """A search that can begin. Candidates are numbered as in ``bench.candidates``."""
 
-    bench: Bench
+    bench: SearchBench
     shelf: Shelf
     scorer: Scorer
     ranked: tuple[int, ...]
@@ -85,7 +85,7 @@ class Prepared:
         )
 
 
-def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
+def prepare(settings: SearchSettings, tell: Callable[[str, float], None]) -> Prepared:
     """Open the data, read every candidate once, and time one batch of each architecture.
 
     Args:
@@ -104,7 +104,7 @@ def prepare(settings: Settings, tell: Callable[[str, float], None]) -> Prepared:
     data = open_data(settings.data, skip_bad=settings.skip_bad)
     candidates, notes = _fitting(resolve(settings.models, seed=settings.seed), data)
     working = _working_bytes(candidates)
-    bench = Bench(
+    bench = SearchBench(
         data=data,
         order=even_order(data.labels, settings.seed),
         candidates=(*candidates, *_siblings(candidates)),
@@ -183,7 +183,7 @@ def _siblings(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _read_all(
-    bench: Bench,
+    bench: SearchBench,
     shelf: Shelf,
     count: int,
     probed: dict[tuple[str, str], Probed],
@@ -204,7 +204,7 @@ def _read_all(
     return paths, sizes, largest, (time.perf_counter() - began - spent_probing) / count
 
 
-def path_for(bench: Bench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
+def path_for(bench: SearchBench, number: int, found: Read, probed: dict[tuple[str, str], Probed]) -> Path:
     """A candidate's path; its costs are those of its architecture, measured once."""
     candidate, chain = bench.candidates[number], bench.chain(number)
     key = (candidate.architecture, candidate.shape_key)

@@ -16,12 +16,12 @@ from cotenant.ranking.extracting import Extraction
 from cotenant.ranking.folder import SearchFolder, resume_command
 from cotenant.ranking.halving import Round
 from cotenant.ranking.judging import Judge
-from cotenant.ranking.outcome import Baseline, Outcome, Ranked, Shared, Timed
+from cotenant.ranking.outcome import Baseline, Ranked, SearchOutcome, Shared, Timed
 from cotenant.ranking.planning import afterwards, left_over, plan, reserved
 from cotenant.ranking.preparation import path_for, prepare
 from cotenant.ranking.protocol import Features
 from cotenant.ranking.ranking import Scored, ranks, tied
-from cotenant.ranking.settings import Settings
+from cotenant.ranking.settings import SearchSettings
 from cotenant.ranking.tree import Node, Path, grow, steps_with_sharing, steps_without_sharing
 from cotenant.text import amount
 
@@ -29,7 +29,7 @@ RAW = "raw-input"
 TOLD_EVERY_S = 0.3
 
 
-def search(settings: Settings, folder: SearchFolder, listener: Listener) -> Outcome:
+def search(settings: SearchSettings, folder: SearchFolder, listener: Listener) -> SearchOutcome:
     """Carry a search out in its folder; what is there already is not computed again."""
     with folder.held():
         session = _Session(settings, folder, listener)
@@ -39,7 +39,7 @@ def search(settings: Settings, folder: SearchFolder, listener: Listener) -> Outc
 
 
 class _Session:
-    def __init__(self, settings: Settings, folder: SearchFolder, listener: Listener) -> None:
+    def __init__(self, settings: SearchSettings, folder: SearchFolder, listener: Listener) -> None:
         self._settings, self._folder, self._listener = settings, folder, listener
         self._allowance = Allowance(settings.budget_s)
         self._before_s = float(folder.known.get("spent_s", 0.0))
@@ -52,7 +52,7 @@ class _Session:
         self._notes: list[str] = []
         self._parts = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> SearchOutcome:
         settings = self._settings
         ready = prepare(settings, lambda doing, share: self._listener(Working(doing, share * 0.01, None)))
         self._ready = ready
@@ -79,7 +79,7 @@ class _Session:
         items = rounds[-1]["items"] if rounds else made.items
         ranking = self._ranking(rounds)
         baselines = self._baselines(ranking, items)
-        outcome = Outcome(
+        outcome = SearchOutcome(
             folder=self._folder.path,
             data=settings.data,
             kind=ready.bench.data.kind,

@@ -9,7 +9,7 @@ DEFAULT_TOP = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SearchSettings:
     """Everything that decides what a search computes; kept in its folder, so that it can go on."""
 
     data: str
@@ -29,6 +29,6 @@ class Settings:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Settings":
+    def from_json(cls, data: Mapping[str, Any]) -> "SearchSettings":
         """Back from plain data."""
         return cls(**{**data, "models": tuple(data["models"])})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TreeStep:
     """One piece of one model on its way from an item to its features."""
 
     digest: str
@@ -24,7 +24,7 @@ class Path:
     """A candidate and its steps."""
 
     candidate: int
-    steps: tuple[Step, ...]
+    steps: tuple[TreeStep, ...]
 
     @property
     def leaf(self) -> str:
@@ -38,7 +38,7 @@ class Path:
 class Node:
     """Steps that follow each other without a branch, and what branches off behind them."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TreeStep, ...] = ()
     children: tuple["Node", ...] = ()
     candidates: tuple[int, ...] = ()
     """Whose features it ends in; several if they are the same model. Empty where it branches."""

@@ -21,7 +21,7 @@ class FirstCome:
 
 
 class EarliestDeadline:
-    """The earliest deadline first; what can't be in time any more is shed. ``chunks``: decide again after each chunk."""
+    """The earliest deadline first; what can't be in time is shed. ``chunks``: decide again after each chunk."""
 
     sheds = True
     guarantees = False

@@ -1,4 +1,4 @@
-"""What each tenant was promised: its objective, its share of the device, and what happens when the promise can't be kept."""
+"""What each tenant was promised: an objective, a share of the device, and what happens to late requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Costs corrected by what chunks really took: one speed for the device, one factor for each chunk.
 
-All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk that follows an idle gap
-teaches only its own spaced cost: caches and clocks have gone cold, and back-to-back planning must not learn from that.
+All estimates are in logarithms, so that twice as slow and twice as fast weigh the same. A chunk that follows an idle
+gap teaches only its own spaced cost: caches and clocks have gone cold, and back-to-back plans must not learn from that.
 """
 
 import math

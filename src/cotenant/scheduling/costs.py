@@ -8,7 +8,7 @@ from cotenant.errors import SchedulingError
 
 @dataclass(frozen=True, slots=True)
 class ChunkCost:
-    """Device time of one chunk at batch 1: ``p50_s`` and ``p90_s`` back to back, ``spaced_s`` the median after a gap."""
+    """Device time of one chunk alone: ``p50_s`` and ``p90_s`` back to back, ``spaced_s`` the median after a gap."""
 
     p50_s: float
     p90_s: float
@@ -55,8 +55,8 @@ class BatchCurve:
 class TenantCosts:
     """The costs of one tenant.
 
-    ``chunks``: the parts of a request in order (layer groups; for a decoder its prefill). ``step``: one decode step of a
-    decoder, else None; its requests take ``steps`` of them unless they say otherwise.
+    ``chunks``: the parts of a request in order (layer groups; for a decoder its prefill). ``step``: one decode step of
+    a decoder, else None; its requests take ``steps`` of them unless they say otherwise.
     """
 
     chunks: tuple[ChunkCost, ...]

@@ -19,6 +19,7 @@ class Dispatcher:
         self,
         settings: Settings,
         policy: Policy,
+        *,
         roster: Roster,
         waiting: Waiting,
         slots: list[Slot],
@@ -117,7 +118,7 @@ class Dispatcher:
     def _steps(self, jobs: list[Job], batch: int) -> int:
         """As many decode steps as make a chunk, and no more than the member that ends first has left."""
         one = jobs[0].estimate.chunk_s(0, 1, batch, 1.0, spaced=False)
-        return max(1, min(int(self._roster.quantum_s / one), min([job.steps for job in jobs])))
+        return max(1, min([int(self._roster.quantum_s / one), *[job.steps for job in jobs]]))
 
     def _begin(self, slot: Slot, offer: Offer, at: float) -> None:
         """Book a chunk as running. Requests that ended since it was queued are left out; the worker skips them too."""

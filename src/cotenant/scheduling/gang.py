@@ -1,7 +1,7 @@
 """Decoders that step together: what each member of a gang adds to the device's time.
 
-A decode step of k members costs far less than k steps, so the k-th member is planned at its marginal cost: prefills first,
-then steps of all, with members leaving as they end.
+A decode step of k members costs far less than k steps, so the k-th member is planned at its marginal cost: prefills
+first, then steps of all, with members leaving as they end.
 """
 
 from cotenant.scheduling.correction import CostEstimate

@@ -7,7 +7,7 @@ from cotenant.scheduling.events import RequestId
 
 
 class Chunk(NamedTuple):
-    """A piece of work: chunk ``index`` of the requests, run together; ``steps`` decode steps if above 0.
+    """A piece of work: the ``stage``-th chunk of the requests, run together, or ``steps`` decode steps if above 0.
 
     Versions rise with every chunk handed out; none is used twice.
     """
@@ -16,7 +16,7 @@ class Chunk(NamedTuple):
     slot: int
     tenant: str
     requests: tuple[RequestId, ...]
-    index: int
+    stage: int
     steps: int
     predicted_s: float
 

@@ -2,25 +2,24 @@
 
 from math import sqrt
 
-from cotenant.scheduling.events import RequestId
+from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
 
 
 class Request:
-    """One request. ``due`` orders it (never earlier than its contract says); ``deadline`` is when its client gives up."""
+    """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up."""
 
     __slots__ = ("arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps")
 
-    def __init__(
-        self, request: RequestId, arrived: float, due: float, deadline: float, scale: float, steps: int, priority: int
-    ) -> None:
-        self.id = request
-        self.arrived = arrived
-        self.due = due
-        self.deadline = deadline
-        self.scale = scale
+    def __init__(self, event: Arrived, objective_s: float, steps: int) -> None:
+        promised = event.time + objective_s
+        self.id = event.request
+        self.arrived = event.time
+        self.deadline = promised if event.deadline is None else event.deadline
+        self.due = max(promised, self.deadline)
+        self.scale = event.scale
         self.steps = steps
-        self.priority = priority
+        self.priority = event.priority
         self.conforming = True
         self.cost_s = 0.0
         self.device_s = 0.0

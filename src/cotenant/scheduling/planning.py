@@ -20,12 +20,21 @@ class Plan(NamedTuple):
     worth: float
 
 
-def keep_feasible(jobs: list[Job], gang: int, begin: float, slots: int) -> tuple[list[Job], list[float]]:
+class Ahead(NamedTuple):
+    """What is planned for: from when on, on how many slots, with gangs of what size."""
+
+    begin: float
+    slots: int
+    gang: int
+
+
+def keep_feasible(jobs: list[Job], ahead: Ahead) -> tuple[list[Job], list[float]]:
     """The jobs that stay when one is left out each time another would be late.
 
     Moore-Hodgson leaves out the longest; here it is one of the tenant that fared best lately, of that one's lowest
     priority, and of those the one that has most left to do for what it is worth.
     """
+    begin, slots, gang = ahead
     jobs = list(jobs)
     costs = demands(jobs, gang)
     while True:
@@ -55,15 +64,15 @@ def fill_slack(
     jobs: list[Job],
     costs: list[float],
     others: list[Job],
-    gang: int,
-    begin: float,
-    slots: int,
+    ahead: Ahead,
     limit: Callable[[Job], float],
 ) -> tuple[list[Job], list[float]]:
     """Let other jobs in where every job behind them, and they themselves, end by their limit.
 
-    ``limit``: a job's due time less what must stay free before it.
+    ``limit``: a job's due time less what must stay free before it. A job that is let in only has to end by its own due
+    time: what stays free protects the others.
     """
+    begin, slots, gang = ahead
     limits = [limit(job) for job in jobs]
     for job in others:
         place = bisect_right(jobs, job.due, key=_DUE)
@@ -74,7 +83,7 @@ def fill_slack(
             more = [*jobs[:place], job, *jobs[place:]]
             their_limits = [*limits[:place], own, *limits[place:]]
             their_costs = demands(more, gang)
-            if _delays_nothing(their_costs, their_limits, costs, place, begin, slots):
+            if _delays_nothing(their_costs, their_limits, costs, place, ahead):
                 jobs, limits, costs = more, their_limits, their_costs
             continue
         end = begin + (sum(costs[:place]) + job.plan_s) / slots
@@ -91,11 +100,10 @@ def fill_slack(
     return jobs, costs
 
 
-def _delays_nothing(
-    costs: list[float], limits: list[float], before: list[float], place: int, begin: float, slots: int
-) -> bool:
+def _delays_nothing(costs: list[float], limits: list[float], before: list[float], place: int, ahead: Ahead) -> bool:
     """Whether all end by their limits, or no later than before the job at ``place`` was put in."""
-    end = was = begin
+    end = was = ahead.begin
+    slots = ahead.slots
     for at, (cost, limit) in enumerate(zip(costs, limits, strict=True)):
         end += cost / slots
         if at != place:

@@ -1,6 +1,4 @@
-"""The scheduler of one device: events in, instructions out. It never looks at a clock: the same events give the same
-instructions.
-"""
+"""The scheduler of one device: events in, instructions out. The same events always give the same instructions."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -57,7 +55,13 @@ class Scheduler:
         self._waiting = Waiting()
         self._answers = Answers(settings, self._waiting, self._slots, self._log)
         self._dispatcher = Dispatcher(
-            settings, self._policy, self._roster, self._waiting, self._slots, self._answers, self._log
+            settings,
+            self._policy,
+            roster=self._roster,
+            waiting=self._waiting,
+            slots=self._slots,
+            answers=self._answers,
+            log=self._log,
         )
         self._arrivals = 0
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -119,12 +123,10 @@ class Scheduler:
             return
         costs = tenant.estimate.costs
         steps = (event.steps or costs.steps) if costs.step else 0
-        promised = now + tenant.objective_s
-        deadline = promised if event.deadline is None else event.deadline
-        request = Request(event.request, now, max(promised, deadline), deadline, event.scale, steps, event.priority)
+        request = Request(event, tenant.objective_s, steps)
         request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
         sheds = self._policy.sheds
-        if sheds and tenant.contract.hard and now + cost_s > deadline:
+        if sheds and tenant.contract.hard and now + cost_s > request.deadline:
             self._answers.refuse(event, Why.TOO_LARGE)
             return
         request.conforming = self._policy.conforms(tenant, cost_s, now)
@@ -155,7 +157,7 @@ class Scheduler:
         if offer.jobs:
             spaced = event.began - slot.last_end > self.settings.gap_s
             estimate = offer.jobs[0].estimate
-            estimate.see(chunk.index, chunk.steps, offer.batch, offer.scale, took, spaced=spaced)
+            estimate.see(chunk.stage, chunk.steps, offer.batch, offer.scale, took, spaced=spaced)
         slot.last_end = event.ended
         each = took / len(chunk.requests)
         for job in offer.jobs:

@@ -1,10 +1,10 @@
-"""The policy of the product: conforming requests first and planned whole, the others in their slack, decoders in gangs."""
+"""The policy of the product: conforming requests planned first, the others in their slack, decoders in gangs."""
 
 from collections.abc import Callable
 
 from cotenant.scheduling.contract import Fairness
 from cotenant.scheduling.job import Job
-from cotenant.scheduling.planning import Plan, fill_slack, keep_feasible
+from cotenant.scheduling.planning import Ahead, Plan, fill_slack, keep_feasible
 from cotenant.scheduling.policy import Choice
 from cotenant.scheduling.roster import Roster
 from cotenant.scheduling.settings import Settings
@@ -47,7 +47,8 @@ class SlackStealing:
         return Choice([first], why, len(plan.jobs))
 
     def _best_plan(self, jobs: list[Job], begin: float) -> Plan:
-        conforming, others = [], []
+        conforming: list[Job] = []
+        others: list[Job] = []
         total, decoders = 0.0, 0
         for job in jobs:
             (conforming if job.conforming else others).append(job)
@@ -65,10 +66,10 @@ class SlackStealing:
         return best
 
     def _plan(self, conforming: list[Job], others: list[Job], gang: int, begin: float) -> Plan:
-        slots = self._settings.slots
-        jobs, costs = keep_feasible(conforming, gang, begin, slots)
+        ahead = Ahead(begin, self._settings.slots, gang)
+        jobs, costs = keep_feasible(conforming, ahead)
         if others:
-            jobs, costs = fill_slack(jobs, costs, others, gang, begin, slots, self._limits(begin))
+            jobs, costs = fill_slack(jobs, costs, others, ahead, self._limits(begin))
         return Plan(jobs, costs, gang, sum(map(_worth, jobs)))
 
     def _limits(self, begin: float) -> Callable[[Job], float]:

@@ -19,7 +19,7 @@ class Offer:
         """Whether it is the same work, so that nothing has to be sent again."""
         chunk = self.chunk
         return (
-            chunk.index == stage
+            chunk.stage == stage
             and chunk.steps == steps
             and self.jobs == jobs
             and len(chunk.requests) == sum([len(job.members) for job in jobs])

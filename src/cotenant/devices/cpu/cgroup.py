@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 _NO_LIMIT_BYTES = 1 << 60
 """Version 1 writes "no limit" as a number of this order."""
 
 
-def quota_cores(tree: Tree) -> float | None:
+def quota_cores(tree: FileTree) -> float | None:
     """CPU seconds per second that may be used; None: as many as there are cores."""
     quotas = [quota for folder in _folders(tree, "cpu") if (quota := _quota(tree, folder)) is not None]
     return min(quotas, default=None)
 
 
-def quota_statistics(tree: Tree) -> str | None:
+def quota_statistics(tree: FileTree) -> str | None:
     """The file that counts how long the innermost quota kept us waiting; None without a quota."""
     for folder in _folders(tree, "cpu"):
         if _quota(tree, folder) is not None:
@@ -22,7 +22,7 @@ def quota_statistics(tree: Tree) -> str | None:
     return None
 
 
-def free_memory_bytes(tree: Tree) -> int | None:
+def free_memory_bytes(tree: FileTree) -> int | None:
     """Memory that can still be had under the tightest limit; None: no limit."""
     left = []
     for folder in _folders(tree, "memory"):
@@ -34,7 +34,7 @@ def free_memory_bytes(tree: Tree) -> int | None:
     return min(left, default=None)
 
 
-def _folders(tree: Tree, controller: str) -> Iterator[str]:
+def _folders(tree: FileTree, controller: str) -> Iterator[str]:
     """Folders that limit us, innermost first. Inside a container the path may be the host's: then only `/` exists."""
     for line in (tree.text("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -51,7 +51,7 @@ def _folders(tree: Tree, controller: str) -> Iterator[str]:
             yield "/".join([mount, *parts[:depth]])
 
 
-def _quota(tree: Tree, folder: str) -> float | None:
+def _quota(tree: FileTree, folder: str) -> float | None:
     if text := tree.text(f"{folder}/cpu.max"):
         quota, _, period = text.partition(" ")
         return None if quota == "max" or not period else float(quota) / float(period)
@@ -60,11 +60,11 @@ def _quota(tree: Tree, folder: str) -> float | None:
     return quota_us / period_us if quota_us and period_us and quota_us > 0 else None
 
 
-def _first_number(tree: Tree, folder: str, *names: str) -> float | None:
+def _first_number(tree: FileTree, folder: str, *names: str) -> float | None:
     return next((value for name in names if (value := tree.number(f"{folder}/{name}")) is not None), None)
 
 
-def _reclaimable(tree: Tree, folder: str) -> float:
+def _reclaimable(tree: FileTree, folder: str) -> float:
     """Cached file pages count as used, yet they go as soon as somebody needs memory."""
     for line in (tree.text(f"{folder}/memory.stat") or "").splitlines():
         name, _, value = line.partition(" ")

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import Any
 
 from cotenant.devices.cpu.cores import Cores
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 from cotenant.text import did_you_mean
 
@@ -15,7 +15,7 @@ _BOOST = "/sys/devices/system/cpu/cpufreq/boost"
 _NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"
 
 
-def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
+def apply(tree: FileTree, cores: Cores, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
     """Set the controls on entering, give a sentence for each that did not take, put all back on every way out.
 
     Args:
@@ -34,7 +34,7 @@ def apply(tree: Tree, cores: Cores, settings: Mapping[str, Any]) -> AbstractCont
 
 
 @contextmanager
-def _applied(tree: Tree, writes: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, ...]]:
+def _applied(tree: FileTree, writes: Sequence[tuple[str, str, str]]) -> Iterator[tuple[str, ...]]:
     with ExitStack() as restore:
         for key, path, wanted in writes:
             before = tree.text(path)
@@ -48,9 +48,9 @@ def _applied(tree: Tree, writes: Sequence[tuple[str, str, str]]) -> Iterator[tup
         )
 
 
-def _writes(tree: Tree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
+def _writes(tree: FileTree, cores: Cores, key: str, value: Any) -> list[tuple[str, str, str]]:
     """Which file gets which text, for one setting."""
-    makers: dict[str, Callable[[Tree, Cores, Any], list[tuple[str, str, str]]]] = {
+    makers: dict[str, Callable[[FileTree, Cores, Any], list[tuple[str, str, str]]]] = {
         "governor": _governor,
         "boost": _boost,
     }
@@ -60,7 +60,7 @@ def _writes(tree: Tree, cores: Cores, key: str, value: Any) -> list[tuple[str, s
     return makers[key](tree, cores, value)
 
 
-def _governor(tree: Tree, cores: Cores, value: Any) -> list[tuple[str, str, str]]:
+def _governor(tree: FileTree, cores: Cores, value: Any) -> list[tuple[str, str, str]]:
     paths = [_GOVERNOR.format(core=core) for core in cores]
     if any(tree.text(path) is None for path in paths):
         raise _absent("governor", "there is no frequency driver, as is usual in virtual machines")
@@ -70,7 +70,7 @@ def _governor(tree: Tree, cores: Cores, value: Any) -> list[tuple[str, str, str]
     return [("governor", path, value) for path in paths]
 
 
-def _boost(tree: Tree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
+def _boost(tree: FileTree, _: Cores, value: Any) -> list[tuple[str, str, str]]:
     on = value in (True, "on")
     if not on and value not in (False, "off"):
         raise DeviceError(f"boost is on or off, not {value!r}", hint="write `boost: off`")
@@ -95,7 +95,7 @@ def _needs_root(key: str, path: str, text: str) -> DeviceError:
     )
 
 
-def _write(tree: Tree, key: str, path: str, text: str) -> None:
+def _write(tree: FileTree, key: str, path: str, text: str) -> None:
     try:
         tree.path(path).write_text(text, encoding="ascii")
     except PermissionError:
@@ -104,6 +104,6 @@ def _write(tree: Tree, key: str, path: str, text: str) -> None:
         raise DeviceError(f"{key} can't be set to {text!r}: {error.strerror} ({path})") from None
 
 
-def _put_back(tree: Tree, path: str, text: str) -> None:
+def _put_back(tree: FileTree, path: str, text: str) -> None:
     with suppress(OSError):
         tree.path(path).write_text(text, encoding="ascii")

@@ -4,7 +4,7 @@ import os
 import re
 
 from cotenant.devices.cpu.cgroup import quota_cores
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 Cores = tuple[int, ...]
@@ -48,7 +48,7 @@ def allowed_cores() -> Cores:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
-def usable_cores(tree: Tree) -> Cores:
+def usable_cores(tree: FileTree) -> Cores:
     """The cores this process can keep busy all the time.
 
     A container's quota limits time and not cores: with a quota of 2.5 cores, threads on 8 cores would be stopped
@@ -59,7 +59,7 @@ def usable_cores(tree: Tree) -> Cores:
     return cores if quota is None else cores[: max(1, int(quota))]
 
 
-def physical_cores(tree: Tree, cores: Cores) -> tuple[Cores, ...]:
+def physical_cores(tree: FileTree, cores: Cores) -> tuple[Cores, ...]:
     """The same cores, hyper-threads of one physical core together."""
     groups: dict[Cores, list[int]] = {}
     for core in sorted(cores):
@@ -72,7 +72,7 @@ def physical_cores(tree: Tree, cores: Cores) -> tuple[Cores, ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def numa_nodes(tree: Tree, cores: Cores) -> tuple[int, ...]:
+def numa_nodes(tree: FileTree, cores: Cores) -> tuple[int, ...]:
     """The memory nodes the cores belong to; empty if the system doesn't tell."""
     nodes = []
     for path in tree.glob("/sys/devices/system/node/node[0-9]*"):

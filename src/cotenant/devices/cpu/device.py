@@ -10,10 +10,10 @@ from cotenant.devices.cpu.cores import Cores, allowed_cores, format_cores, parse
 from cotenant.devices.cpu.roofline import remembered, roofline
 from cotenant.devices.cpu.seat import CpuSeat
 from cotenant.devices.cpu.sensors import open_probes
-from cotenant.devices.cpu.sharing import CpuArrangement, SeatOptions, arrange, sharing_modes
+from cotenant.devices.cpu.sharing import CpuArrangement, CpuSeatOptions, arrange, sharing_modes
 from cotenant.devices.protocol import DeviceKind, Finding, Probe, Roofline, SharingMode
 from cotenant.devices.single import SingleDevice
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Sharing, Tenant
@@ -25,7 +25,7 @@ class CpuDevice(SingleDevice):
 
     simulated = False
 
-    def __init__(self, name: str, cores: Cores, tree: Tree) -> None:
+    def __init__(self, name: str, cores: Cores, tree: FileTree) -> None:
         self.name = name
         self.cores = cores
         self._tree = tree
@@ -71,7 +71,7 @@ class CpuDevice(SingleDevice):
 
     def seat(self, options: Mapping[str, Any]) -> CpuSeat:
         """A tenant's seat, from the options of its plan."""
-        wanted = SeatOptions(cores=list(options["cores"]), threads=int(options["threads"]), clock=options["clock"])
+        wanted = CpuSeatOptions(cores=list(options["cores"]), threads=int(options["threads"]), clock=options["clock"])
         return CpuSeat(self._tree, wanted, self.default_dtype)
 
     def probes(self) -> Sequence[Probe]:
@@ -105,7 +105,7 @@ class CpuDevice(SingleDevice):
         return checkup(self._tree, self.cores)
 
 
-def open_cpu(name: str, part: str | None, tree: Tree | None = None) -> CpuDevice:
+def open_cpu(name: str, part: str | None, tree: FileTree | None = None) -> CpuDevice:
     """The CPU of that name.
 
     Args:
@@ -116,7 +116,7 @@ def open_cpu(name: str, part: str | None, tree: Tree | None = None) -> CpuDevice
     Raises:
         DeviceError: The cores are written wrongly, or this process may not use them.
     """
-    tree = tree or Tree()
+    tree = tree or FileTree()
     if part is None:
         return CpuDevice(name, usable_cores(tree), tree)
     try:

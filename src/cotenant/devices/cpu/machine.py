@@ -8,43 +8,43 @@ from typing import Any
 
 from cotenant.devices.cpu.cgroup import quota_cores
 from cotenant.devices.cpu.cores import Cores, numa_nodes, parse_cores, physical_cores
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.workloads.protocol import Dtype
 
 _BF16_FLAGS = frozenset({"amx_bf16", "avx512_bf16"})
 _CPUFREQ = "/sys/devices/system/cpu/cpu{core}/cpufreq/{name}"
 
 
-def cpuinfo(tree: Tree) -> Mapping[str, str]:
+def cpuinfo(tree: FileTree) -> Mapping[str, str]:
     """The first processor's entries of /proc/cpuinfo."""
     first = (tree.text("/proc/cpuinfo") or "").split("\n\n", 1)[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def flags(tree: Tree) -> frozenset[str]:
+def flags(tree: FileTree) -> frozenset[str]:
     """Features of the processor, in the kernel's words."""
     info = cpuinfo(tree)
     return frozenset((info.get("flags") or info.get("Features") or "").split())
 
 
-def is_virtual(tree: Tree) -> bool:
+def is_virtual(tree: FileTree) -> bool:
     """Whether this is a virtual machine."""
     return "hypervisor" in flags(tree)
 
 
-def model_name(tree: Tree) -> str:
+def model_name(tree: FileTree) -> str:
     """The processor's name."""
     info = cpuinfo(tree)
     return info.get("model name") or info.get("Model") or platform.machine()
 
 
-def default_dtype(tree: Tree) -> Dtype:
+def default_dtype(tree: FileTree) -> Dtype:
     """bfloat16 where the processor multiplies it natively, else float32. Never float16, which CPUs emulate."""
     return "bfloat16" if flags(tree) & _BF16_FLAGS else "float32"
 
 
-def cache_bytes(tree: Tree, core: int) -> dict[str, int]:
+def cache_bytes(tree: FileTree, core: int) -> dict[str, int]:
     """Sizes of the caches that a core sees: `L1d`, `L2`, `L3`."""
     sizes = {}
     for folder in tree.glob(f"/sys/devices/system/cpu/cpu{core}/cache/index*"):
@@ -55,7 +55,7 @@ def cache_bytes(tree: Tree, core: int) -> dict[str, int]:
     return sizes
 
 
-def memory_bytes(tree: Tree, entry: str) -> int | None:
+def memory_bytes(tree: FileTree, entry: str) -> int | None:
     """One entry of /proc/meminfo, e.g. `MemTotal`."""
     for line in (tree.text("/proc/meminfo") or "").splitlines():
         name, _, value = line.partition(":")
@@ -64,13 +64,13 @@ def memory_bytes(tree: Tree, entry: str) -> int | None:
     return None
 
 
-def governors(tree: Tree, cores: Cores) -> tuple[str, ...]:
+def governors(tree: FileTree, cores: Cores) -> tuple[str, ...]:
     """Frequency governors of these cores, each once; empty without a frequency driver."""
     found = (tree.text(_CPUFREQ.format(core=core, name="scaling_governor")) for core in cores)
     return tuple(sorted({governor for governor in found if governor}))
 
 
-def boost(tree: Tree) -> bool | None:
+def boost(tree: FileTree) -> bool | None:
     """Whether clocks above the base are allowed; None: the machine doesn't tell."""
     no_turbo = tree.text("/sys/devices/system/cpu/intel_pstate/no_turbo")
     if no_turbo is not None:
@@ -87,7 +87,7 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def describe(tree: Tree, name: str, cores: Cores) -> dict[str, Any]:
+def describe(tree: FileTree, name: str, cores: Cores) -> dict[str, Any]:
     """JSON-able facts of the device and the machine around it."""
     info = cpuinfo(tree)
     online = tree.text("/sys/devices/system/cpu/online")

@@ -18,7 +18,7 @@ from cotenant.devices.cpu.machine import cache_bytes, memory_bytes, model_name, 
 from cotenant.devices.cpu.sensors.accounting import BUSY, STEAL, open_time
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.protocol import Roofline
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _SMALLEST_ARRAY = 64 << 20
 _LARGEST_ARRAY = 512 << 20
 
 
-def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
+def roofline(tree: FileTree, cores: Cores, *, refresh: bool = False) -> Roofline:
     """Peak rates of these cores.
 
     Args:
@@ -58,7 +58,7 @@ def roofline(tree: Tree, cores: Cores, *, refresh: bool = False) -> Roofline:
     return measured
 
 
-def remembered(tree: Tree, cores: Cores) -> Roofline | None:
+def remembered(tree: FileTree, cores: Cores) -> Roofline | None:
     """The result of an earlier measurement, or of a disturbed one if it is recent; nothing is measured."""
     path = cache_path(tree, cores)
     found = _recall(path)
@@ -70,7 +70,7 @@ def remembered(tree: Tree, cores: Cores) -> Roofline | None:
     return replace(found, undisturbed=False)
 
 
-def cache_path(tree: Tree, cores: Cores) -> Path:
+def cache_path(tree: FileTree, cores: Cores) -> Path:
     """Where the result for this machine, these cores and this torch is kept."""
     key = json.dumps(
         [
@@ -129,7 +129,7 @@ def _remember(path: Path, measured: Roofline) -> None:
     draft.replace(path)
 
 
-def _measure(tree: Tree, cores: Cores) -> Roofline:
+def _measure(tree: FileTree, cores: Cores) -> Roofline:
     order = {"cores": list(cores), "array_bytes": _array_bytes(tree, cores)}
     command = [sys.executable, "-m", "cotenant.devices.cpu.roofline_worker", json.dumps(order)]
     environment = {**os.environ, **thread_environment(len(cores))}
@@ -160,7 +160,7 @@ def _measure(tree: Tree, cores: Cores) -> Roofline:
 class _ForeignTime:
     """How much of the cores' time went to others, the hypervisor included, while our children ran."""
 
-    def __init__(self, tree: Tree, cores: Cores) -> None:
+    def __init__(self, tree: FileTree, cores: Cores) -> None:
         self._probe = open_time(tree, cores)
         self._cores = len(cores)
         self._start = (time.monotonic(), self._used())
@@ -178,7 +178,7 @@ class _ForeignTime:
         return reading[BUSY] + reading[STEAL] - children.ru_utime - children.ru_stime
 
 
-def _array_bytes(tree: Tree, cores: Cores) -> int:
+def _array_bytes(tree: FileTree, cores: Cores) -> int:
     """Twice the last-level cache for each of three arrays, so that none of them survives a pass; within memory."""
     last_level = max(cache_bytes(tree, cores[0]).values(), default=0)
     available = memory_bytes(tree, "MemAvailable") or 8 * _SMALLEST_ARRAY

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.devices.cpu.cores import numa_nodes
-from cotenant.devices.cpu.sharing import SeatOptions
-from cotenant.devices.tree import Tree
+from cotenant.devices.cpu.sharing import CpuSeatOptions
+from cotenant.devices.tree import FileTree
 from cotenant.workloads.protocol import Dtype
 
 _RECORDED = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "LD_PRELOAD")
@@ -31,7 +31,7 @@ class CpuSeat:
 
     torch_device = "cpu"
 
-    def __init__(self, tree: Tree, options: SeatOptions, default_dtype: Dtype) -> None:
+    def __init__(self, tree: FileTree, options: CpuSeatOptions, default_dtype: Dtype) -> None:
         self._tree = tree
         self._cores = frozenset(options["cores"])
         self._threads = options["threads"]

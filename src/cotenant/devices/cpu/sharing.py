@@ -18,7 +18,7 @@ MEANINGS = {
 }
 
 
-class SeatOptions(TypedDict):
+class CpuSeatOptions(TypedDict):
     """What a seat has to apply."""
 
     cores: list[int]
@@ -169,7 +169,7 @@ def _host(seats: Sequence[tuple[int, Tenant, Cores]]) -> HostPlan:
     shared = len(seats) > 1
     plans = []
     for index, tenant, cores in seats:
-        options = SeatOptions(
+        options = CpuSeatOptions(
             cores=sorted(cores), threads=tenant.threads or len(cores), clock="thread" if shared else "process"
         )
         plans.append((index, options))

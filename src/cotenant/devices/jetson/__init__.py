@@ -3,8 +3,8 @@
 Every reader takes the root of the tree, so that a copy of another board's files serves as well as the board.
 """
 
-from cotenant.devices.jetson.board import Board, find
+from cotenant.devices.jetson.board import JetsonBoard, find
 from cotenant.devices.jetson.findings import findings
 from cotenant.devices.jetson.probes import probes
 
-__all__ = ["Board", "find", "findings", "probes"]
+__all__ = ["JetsonBoard", "find", "findings", "probes"]

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.devices.jetson.boards import BoardTable, table_for
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 _JETPACKS = {32: 4, 34: 5, 35: 5, 36: 6, 38: 7, 39: 7}
 """Major release of Jetson Linux -> JetPack."""
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class JetsonBoard:
     """A Jetson."""
 
     model: str
@@ -25,16 +25,16 @@ class Board:
     jetpack: int | None
 
 
-def find(root: Path = Path("/")) -> Board | None:
+def find(root: Path = Path("/")) -> JetsonBoard | None:
     """The board below this root; None: no Jetson."""
-    tree = Tree(root)
+    tree = FileTree(root)
     model = (tree.text("/proc/device-tree/model") or "").replace("\0", "").strip()
     linux = _release(tree.text("/etc/nv_tegra_release") or "")
     if "jetson" not in model.lower() and linux is None:
         return None
     table = table_for(model)
     major = int(linux.partition(".")[0]) if linux else None
-    return Board(
+    return JetsonBoard(
         model=model or "a Jetson",
         family=table.family if table else "unknown",
         table=table,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.tree import HeldOpen, Tree
+from cotenant.devices.tree import FileTree, HeldOpen
 
 _GPUS = ("gv11b", "gp10b", "ga10b", "gb10b", "gm20b", "gpu", "gpu-gpc-0")
 EMC_RATE = "/sys/kernel/debug/bpmp/debug/clk/emc/rate"
@@ -28,7 +28,7 @@ class GpuClock:
         return self.min_mhz is not None and self.min_mhz == self.max_mhz
 
 
-def find_gpu(tree: Tree) -> GpuClock | None:
+def find_gpu(tree: FileTree) -> GpuClock | None:
     """The GPU among the devices whose frequency is governed."""
     folders = {_name(tree, folder): folder for folder in tree.glob("/sys/class/devfreq/*")}
     name = next((one for one in _GPUS if one in folders), None)
@@ -45,7 +45,7 @@ def find_gpu(tree: Tree) -> GpuClock | None:
     )
 
 
-def _name(tree: Tree, folder: str) -> str:
+def _name(tree: FileTree, folder: str) -> str:
     """What the device tree calls it, else the folder: `17000000.gv11b`, `gpu-gpc-0`."""
     stated = (tree.text(f"{folder}/device/of_node/name") or "").strip("\0")
     own = folder.rpartition("/")[2].rpartition(".")[2]
@@ -85,7 +85,7 @@ def _number(file: HeldOpen) -> float:
         return math.nan
 
 
-def open_clocks(tree: Tree) -> ClockProbe | None:
+def open_clocks(tree: FileTree) -> ClockProbe | None:
     """The probe, if the GPU's clock may be read."""
     gpu = find_gpu(tree)
     if gpu is None:
@@ -96,7 +96,7 @@ def open_clocks(tree: Tree) -> ClockProbe | None:
     return ClockProbe(clock, _opened(tree, f"{gpu.folder}/device/load"), _opened(tree, EMC_RATE), gpu.folder)
 
 
-def _opened(tree: Tree, inner: str) -> HeldOpen | None:
+def _opened(tree: FileTree, inner: str) -> HeldOpen | None:
     try:
         return HeldOpen(tree.path(inner))
     except OSError:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from cotenant.devices.jetson.board import Board, find
+from cotenant.devices.jetson.board import JetsonBoard, find
 from cotenant.devices.jetson.clocks import EMC_RATE, find_gpu
 from cotenant.devices.jetson.power_mode import find_power_mode
 from cotenant.devices.jetson.rails import find_rails
 from cotenant.devices.jetson.thermal import celsius, find_zones
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 NEAR_C = 10.0
 """This close to where it slows down, a board soon will."""
@@ -21,7 +21,7 @@ def findings(root: Path = Path("/")) -> tuple[Finding, ...]:
     board = find(root)
     if board is None:
         return ()
-    tree = Tree(root)
+    tree = FileTree(root)
     return (
         _board(board),
         *_rails(tree, board),
@@ -33,7 +33,7 @@ def findings(root: Path = Path("/")) -> tuple[Finding, ...]:
     )
 
 
-def _board(board: Board) -> Finding:
+def _board(board: JetsonBoard) -> Finding:
     release = f"Jetson Linux {board.linux}" if board.linux else "an unknown release of Jetson Linux"
     jetpack = f" (JetPack {board.jetpack})" if board.jetpack else ""
     if board.table is None:
@@ -44,7 +44,7 @@ def _board(board: Board) -> Finding:
     return Finding("board", "ok", f"{board.model}, {release}{jetpack}")
 
 
-def _rails(tree: Tree, board: Board) -> Iterator[Finding]:
+def _rails(tree: FileTree, board: JetsonBoard) -> Iterator[Finding]:
     rails = find_rails(tree)
     readable = [rail for rail in rails if all(tree.number(file) is not None for file in rail.files)]
     if not readable:
@@ -63,7 +63,7 @@ def _rails(tree: Tree, board: Board) -> Iterator[Finding]:
     )
 
 
-def _clock(tree: Tree) -> Iterator[Finding]:
+def _clock(tree: FileTree) -> Iterator[Finding]:
     gpu = find_gpu(tree)
     if gpu is None:
         yield Finding(
@@ -77,7 +77,7 @@ def _clock(tree: Tree) -> Iterator[Finding]:
         yield Finding("GPU clock", "warning", text, "sudo jetson_clocks --store; sudo jetson_clocks")
 
 
-def _mode(tree: Tree) -> Iterator[Finding]:
+def _mode(tree: FileTree) -> Iterator[Finding]:
     mode = find_power_mode(tree)
     if mode is None:
         yield Finding("power mode", "note", "nothing says which power mode is set", "sudo nvpmodel -q")
@@ -90,7 +90,7 @@ def _mode(tree: Tree) -> Iterator[Finding]:
         yield Finding("power mode", "ok", name)
 
 
-def _heat(tree: Tree) -> Iterator[Finding]:
+def _heat(tree: FileTree) -> Iterator[Finding]:
     for zone in find_zones(tree):
         degrees = celsius(tree.number(f"{zone.folder}/temp"))
         if zone.trip_c is not None and not math.isnan(degrees) and degrees > zone.trip_c - NEAR_C:
@@ -98,7 +98,7 @@ def _heat(tree: Tree) -> Iterator[Finding]:
             yield Finding("temperature", "warning", text, "let it cool, or turn the fan up: sudo jetson_clocks --fan")
 
 
-def _over_current(tree: Tree) -> Iterator[Finding]:
+def _over_current(tree: FileTree) -> Iterator[Finding]:
     counts = {
         file.rpartition("/")[2].partition("_")[0]: int(count)
         for file in tree.glob("/sys/class/hwmon/hwmon*/oc*_event_cnt")
@@ -112,7 +112,7 @@ def _over_current(tree: Tree) -> Iterator[Finding]:
         )
 
 
-def _emc(tree: Tree) -> Finding:
+def _emc(tree: FileTree) -> Finding:
     if tree.number(EMC_RATE) is not None:
         return Finding("memory clock", "ok", "can be read")
     return Finding("memory clock", "note", "only root can read it; it will be missing", "run as root if it matters")

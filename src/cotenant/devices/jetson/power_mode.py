@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 STATUS = "/var/lib/nvpmodel/status"
 CATALOGUE = "/etc/nvpmodel.conf"
@@ -23,7 +23,7 @@ class PowerMode:
         return next((number for number, name in self.modes.items() if name.upper().startswith("MAXN")), None)
 
 
-def find_power_mode(tree: Tree) -> PowerMode | None:
+def find_power_mode(tree: FileTree) -> PowerMode | None:
     """The mode; None: nothing says it."""
     modes = {
         int(number): name

@@ -8,7 +8,7 @@ from cotenant.devices.jetson.rails import open_rails
 from cotenant.devices.jetson.tegrastats import open_tegrastats
 from cotenant.devices.jetson.thermal import open_thermal
 from cotenant.devices.protocol import Probe
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 
 def probes(root: Path = Path("/")) -> tuple[Probe, ...]:
@@ -19,7 +19,7 @@ def probes(root: Path = Path("/")) -> tuple[Probe, ...]:
     board = find(root)
     if board is None:
         return ()
-    tree = Tree(root)
+    tree = FileTree(root)
     rails: Probe | None = open_rails(tree, board)
     if rails is None and root == Path("/"):
         rails = open_tegrastats()

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cotenant.devices.jetson.board import Board
+from cotenant.devices.jetson.board import JetsonBoard
 from cotenant.devices.jetson.boards import TOTAL_RAILS
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.tree import HeldOpen, Tree
+from cotenant.devices.tree import FileTree, HeldOpen
 
 _DEFAULT_PERIOD_S = 0.1
 _CHANNELS = 3
@@ -36,7 +36,7 @@ class Rail:
         return "power_w" if self.total else f"rail_{self.label.lower()}_w"
 
 
-def find_rails(tree: Tree) -> tuple[Rail, ...]:
+def find_rails(tree: FileTree) -> tuple[Rail, ...]:
     """Every rail that the kernel shows, in the order of chips and channels."""
     old = [
         rail
@@ -60,14 +60,14 @@ def find_rails(tree: Tree) -> tuple[Rail, ...]:
     return tuple(rails)
 
 
-def _iio_rail(tree: Tree, folder: str, channel: int) -> Rail | None:
+def _iio_rail(tree: FileTree, folder: str, channel: int) -> Rail | None:
     label = tree.text(f"{folder}/rail_name_{channel}")
     if label is None or label in _UNUSED:
         return None
     return Rail(label, (f"{folder}/in_power{channel}_input",), 1e-3, _DEFAULT_PERIOD_S, "INA3221")
 
 
-def _hwmon_rail(tree: Tree, folder: str, channel: int) -> Rail | None:
+def _hwmon_rail(tree: FileTree, folder: str, channel: int) -> Rail | None:
     label = tree.text(f"{folder}/in{channel}_label")
     if label is None or label in _UNUSED or label.startswith("sum of"):
         return None
@@ -75,7 +75,7 @@ def _hwmon_rail(tree: Tree, folder: str, channel: int) -> Rail | None:
     return Rail(label, files, 1e-6, _period_s(tree, folder), "INA3221")
 
 
-def _period_s(tree: Tree, folder: str) -> float:
+def _period_s(tree: FileTree, folder: str) -> float:
     """How often the chip has new values: it states the time of a conversion of all its channels."""
     milliseconds = tree.number(f"{folder}/update_interval")
     return milliseconds / 1e3 if milliseconds else _DEFAULT_PERIOD_S
@@ -84,7 +84,7 @@ def _period_s(tree: Tree, folder: str) -> float:
 class RailProbe:
     """The power of every rail."""
 
-    def __init__(self, rails: Sequence[Rail], files: Sequence[Sequence[HeldOpen]], board: Board) -> None:
+    def __init__(self, rails: Sequence[Rail], files: Sequence[Sequence[HeldOpen]], board: JetsonBoard) -> None:
         self._rails = tuple(zip(rails, files, strict=True))
         known = board.table.rails if board.table else {}
         self.sensors: tuple[SensorInfo, ...] = tuple(
@@ -113,7 +113,7 @@ def _watts(rail: Rail, files: Sequence[HeldOpen]) -> float:
         return math.nan
 
 
-def open_rails(tree: Tree, board: Board) -> RailProbe | None:
+def open_rails(tree: FileTree, board: JetsonBoard) -> RailProbe | None:
     """The probe over all rails that may be read; None: there is none."""
     rails, files = [], []
     for rail in find_rails(tree):

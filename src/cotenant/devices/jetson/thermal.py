@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.tree import HeldOpen, Tree
+from cotenant.devices.tree import FileTree, HeldOpen
 
 ZONES = "/sys/devices/virtual/thermal/thermal_zone*"
 _FIXED = ("pmic",)
@@ -28,7 +28,7 @@ class Zone:
         return "temperature_c" if self.name == "gpu" else f"{self.name}_temperature_c"
 
 
-def find_zones(tree: Tree) -> tuple[Zone, ...]:
+def find_zones(tree: FileTree) -> tuple[Zone, ...]:
     """All zones that are sensors, in the kernel's order."""
     folders = tree.glob(ZONES) or tree.glob("/sys/class/thermal/thermal_zone*")
     zones: dict[str, Zone] = {}
@@ -40,7 +40,7 @@ def find_zones(tree: Tree) -> tuple[Zone, ...]:
     return tuple(zones.values())
 
 
-def _trip_c(tree: Tree, folder: str) -> float | None:
+def _trip_c(tree: FileTree, folder: str) -> float | None:
     trips = [
         degrees / 1e3
         for path in tree.glob(f"{folder}/trip_point_*_type")
@@ -76,7 +76,7 @@ def _read(file: HeldOpen) -> float:
         return math.nan
 
 
-def open_thermal(tree: Tree) -> ThermalProbe | None:
+def open_thermal(tree: FileTree) -> ThermalProbe | None:
     """The probe over the zones that may be read."""
     zones, files = [], []
     for zone in find_zones(tree):

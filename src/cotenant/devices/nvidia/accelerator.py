@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import torch_side
-from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
+from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
 from cotenant.devices.nvidia.sharing import processes, streams
 from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, host_plan, ranks
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import Finding, HostPlan, Probe, Roofline, SharingMode
 from cotenant.devices.single import SingleDevice
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
@@ -49,7 +49,7 @@ class TorchAccelerator(SingleDevice):
     @property
     def host_cores(self) -> int:
         """The machine's."""
-        return len(usable_cores(Tree()))
+        return len(usable_cores(FileTree()))
 
     def lock_keys(self) -> tuple[str, ...]:
         """By UUID where torch knows one."""
@@ -87,14 +87,14 @@ class TorchAccelerator(SingleDevice):
             )
         if sharing.shares or (sharing.mode == ALONE and len(tenants) != 1):
             raise SharingUnavailable(f"`{sharing}` can't hold {len(tenants)} tenants here", hint="use `processes`")
-        everyone: SeatOptions = {
+        everyone: GpuSeatOptions = {
             "kind": self._kind,
             "index": self._index,
             "threads": self.host_cores,
             "dtype": self.default_dtype,
         }
         order = ranks(tenants)
-        own: list[SeatOptions] = [{"stream": True, "priority": rank} for rank in order]
+        own: list[GpuSeatOptions] = [{"stream": True, "priority": rank} for rank in order]
         if sharing.mode == "streams":
             seats = [(index, tenant, own[index]) for index, tenant in enumerate(tenants)]
             hosts: tuple[HostPlan, ...] = (host_plan(everyone, seats, {}),)
@@ -110,7 +110,7 @@ class TorchAccelerator(SingleDevice):
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""
-        return GpuSeat(cast("SeatOptions", dict(options)))
+        return GpuSeat(cast("GpuSeatOptions", dict(options)))
 
     def probes(self) -> Sequence[Probe]:
         """None."""

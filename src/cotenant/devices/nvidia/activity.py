@@ -8,7 +8,7 @@ from cotenant.devices.protocol import Probe
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class DcgmActivity:
     """DCGM's probe, or why there is none."""
 
     probe: Probe | None
@@ -16,11 +16,11 @@ class Activity:
     fix: str | None = None
 
 
-def ask_dcgm(gpu: GpuFacts) -> Activity:
+def ask_dcgm(gpu: GpuFacts) -> DcgmActivity:
     """Start DCGM's reader, unless the driver itself tells. It is a child process: ask once and keep the answer."""
     if gpm.unavailable(gpu) is None:
-        return Activity(None, "the driver itself tells (GPM)")
+        return DcgmActivity(None, "the driver itself tells (GPM)")
     found = dcgm.probe(gpu.index, gpu.uuid)
     if isinstance(found, dcgm.Unavailable):
-        return Activity(None, found.reason, found.fix)
-    return Activity(found, None)
+        return DcgmActivity(None, found.reason, found.fix)
+    return DcgmActivity(found, None)

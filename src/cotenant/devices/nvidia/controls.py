@@ -11,7 +11,7 @@ from typing import Any
 from cotenant import interruption
 from cotenant.devices.nvidia import library, notes, nvml
 from cotenant.devices.nvidia.clock_watch import ClockWatch
-from cotenant.devices.nvidia.notes import Before
+from cotenant.devices.nvidia.notes import SettingsNote
 from cotenant.devices.nvidia.nvml import GpuFacts, handle
 from cotenant.devices.nvidia.settings import Wanted, check
 
@@ -112,14 +112,14 @@ def left_behind() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-def _before(gpu: GpuFacts, wanted: Wanted) -> Before:
+def _before(gpu: GpuFacts, wanted: Wanted) -> SettingsNote:
     device = handle(gpu)
     watts = persistence = None
     if wanted.power_limit_w is not None:
         watts = library.call("nvmlDeviceGetPowerManagementLimit", device, of=gpu.label) / 1e3
     if wanted.persistence is not None:
         persistence = bool(library.call("nvmlDeviceGetPersistenceMode", device, of=gpu.label))
-    return Before(
+    return SettingsNote(
         power_limit_w=watts,
         persistence=persistence,
         unlock_sm=wanted.locks_clock,
@@ -188,14 +188,14 @@ def _read_back(gpu: GpuFacts, wanted: Wanted) -> list[str]:
     return found
 
 
-def _put_back(gpu: GpuFacts, before: Before) -> None:
+def _put_back(gpu: GpuFacts, before: SettingsNote) -> None:
     """On the way out. A GPU that is lost can't be put back and need not; the note stays for when it returns."""
     with suppress(library.DriverProblem):
         _undo(gpu, before)
         notes.remove(gpu.uuid)
 
 
-def _undo(gpu: GpuFacts, before: Before) -> None:
+def _undo(gpu: GpuFacts, before: SettingsNote) -> None:
     device, of = handle(gpu), gpu.label
     if before.unlock_sm:
         library.call("nvmlDeviceResetGpuLockedClocks", device, of=of)
@@ -207,7 +207,7 @@ def _undo(gpu: GpuFacts, before: Before) -> None:
         library.call("nvmlDeviceSetPersistenceMode", device, int(before.persistence), of=of)
 
 
-def _work(gpu: GpuFacts, before: Before) -> Iterator[tuple[str, str]]:
+def _work(gpu: GpuFacts, before: SettingsNote) -> Iterator[tuple[str, str]]:
     """What there is to put back: as an order, and as a report when it is done."""
     of = gpu.label
     if before.unlock_sm:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
-from cotenant.devices.nvidia.seat import GpuSeat, SeatOptions
-from cotenant.devices.nvidia.sharing import Fixtures, Place, arrange, sharing_modes
+from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
+from cotenant.devices.nvidia.sharing import Fixtures, GpuPlace, arrange, sharing_modes
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.nvidia.torch_side import ON_CPU, SEAM, on_cpu
 from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, SharingMode
 from cotenant.devices.single import SingleDevice
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
 if TYPE_CHECKING:
-    from cotenant.devices.nvidia.activity import Activity
-    from cotenant.devices.nvidia.ladder import Choice
+    from cotenant.devices.nvidia.activity import DcgmActivity
+    from cotenant.devices.nvidia.ladder import SourceChoice
 
 FLUSH = "flush_l2"
 """The one setting that acts in the tenants' processes and not on the GPU."""
@@ -41,7 +41,7 @@ class CudaDevice(SingleDevice):
         self._flush_l2 = False
         self._fixtures: Fixtures = {}
         self._probes: Sequence[Probe] | None = None
-        self._activity: Activity | None = None
+        self._activity: DcgmActivity | None = None
 
     @property
     def meaning(self) -> str:
@@ -60,7 +60,7 @@ class CudaDevice(SingleDevice):
     @property
     def host_cores(self) -> int:
         """The machine's: tenants launch from there."""
-        return len(usable_cores(Tree()))
+        return len(usable_cores(FileTree()))
 
     def lock_keys(self) -> tuple[str, ...]:
         """The GPU, by UUID: instances share its power and its sensors."""
@@ -122,7 +122,7 @@ class CudaDevice(SingleDevice):
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""
-        return GpuSeat(cast("SeatOptions", dict(options)))
+        return GpuSeat(cast("GpuSeatOptions", dict(options)))
 
     def probes(self) -> Sequence[Probe]:
         """Power, energy, clocks, heat, throttling, activity, memory: what gives readings here. Opened once."""
@@ -137,7 +137,7 @@ class CudaDevice(SingleDevice):
             self._probes = (*(probe for probe in own if not {info.name for info in probe.sensors} <= names), *told)
         return self._probes
 
-    def activity(self) -> "Activity":
+    def activity(self) -> "DcgmActivity":
         """What DCGM says of this GPU, or why it says nothing; asked once."""
         if self._activity is None:
             from cotenant.devices.nvidia.activity import ask_dcgm
@@ -206,13 +206,13 @@ class CudaDevice(SingleDevice):
 
         return checkup(self)
 
-    def place(self) -> Place:
+    def place(self) -> GpuPlace:
         """The GPU as sharings see it."""
         return self._place()
 
-    def _place(self) -> Place:
+    def _place(self) -> GpuPlace:
         baseline = self.instance or max(self.gpu.instances, key=lambda one: (one.sms, one.memory_bytes), default=None)
-        return Place(
+        return GpuPlace(
             gpu=self.gpu,
             dtype=self.default_dtype,
             threads=self.host_cores,
@@ -236,7 +236,7 @@ class CudaDevice(SingleDevice):
         newest = (*TENSOR_CORES[8], "float8")
         return list(() if major < 7 else TENSOR_CORES.get(major, newest))
 
-    def ladder(self) -> "Sequence[Choice]":
+    def ladder(self) -> "Sequence[SourceChoice]":
         """For each metric: which source is read here, and why no better one."""
         from cotenant.devices.nvidia import sensors
 

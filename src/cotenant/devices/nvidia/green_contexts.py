@@ -16,11 +16,11 @@ from cotenant.errors import DeviceError
 BINDINGS = "cuda.bindings.driver"
 """Of the package cuda-bindings, which builds of torch for CUDA bring along."""
 _making = threading.Lock()
-_made: "dict[tuple[int, tuple[int, ...]], tuple[Part, ...]]" = {}
+_made: "dict[tuple[int, tuple[int, ...]], tuple[SmPartition, ...]]" = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SmPartition:
     """One green context."""
 
     stream: int
@@ -37,7 +37,7 @@ def bindings_here() -> bool:
         return False
 
 
-def parts(index: int, sms: Sequence[int]) -> tuple[Part, ...]:
+def parts(index: int, sms: Sequence[int]) -> tuple[SmPartition, ...]:
     """Contexts with this many SMs each, on the device of that number; made once per process, whoever asks first.
 
     Raises:
@@ -50,7 +50,7 @@ def parts(index: int, sms: Sequence[int]) -> tuple[Part, ...]:
         return _made[key]
 
 
-def _split(index: int, sms: Sequence[int]) -> tuple[Part, ...]:
+def _split(index: int, sms: Sequence[int]) -> tuple[SmPartition, ...]:
     driver: Any = importlib.import_module(BINDINGS)
     kind = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     flags = int(driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM)
@@ -67,7 +67,7 @@ def _split(index: int, sms: Sequence[int]) -> tuple[Part, ...]:
         groups, _, rest = _call(driver.cuDevSmResourceSplitByCount, 1, left, 0, count)
         own = context(groups[0])
         stream = _call(driver.cuGreenCtxStreamCreate, own, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING), 0)
-        made.append(Part(int(stream), int(_call(driver.cuGreenCtxGetDevResource, own, kind).sm.smCount)))
+        made.append(SmPartition(int(stream), int(_call(driver.cuGreenCtxGetDevResource, own, kind).sm.smCount)))
         if number < len(sms):
             # What is left can only be split again once it has been in a context.
             left = _call(driver.cuGreenCtxGetDevResource, context(rest), kind)

@@ -7,12 +7,12 @@ from typing import Any
 
 from cotenant.devices import jetson
 from cotenant.devices.cpu.machine import memory_bytes
-from cotenant.devices.jetson import Board
+from cotenant.devices.jetson import JetsonBoard
 from cotenant.devices.nvidia.accelerator import TorchAccelerator
 from cotenant.devices.nvidia.checkup.driver import torch_for
 from cotenant.devices.nvidia.torch_side import ON_CPU, on_cpu
 from cotenant.devices.protocol import Finding, Probe
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 from cotenant.workloads.protocol import Dtype
 
@@ -20,8 +20,8 @@ from cotenant.workloads.protocol import Dtype
 class JetsonGpu(TorchAccelerator):
     """It shares memory, power and heat with the CPU of the board. Its files are read below a root."""
 
-    def __init__(self, board: Board, root: Path) -> None:
-        tree = Tree(root)
+    def __init__(self, board: JetsonBoard, root: Path) -> None:
+        tree = FileTree(root)
         total, free = (memory_bytes(tree, name) or 0 for name in ("MemTotal", "MemAvailable"))
         facts = {"name": board.model, "uuid": None, "memory_bytes": total, "free_memory_bytes": free}
         super().__init__("cuda", 0, facts)
@@ -83,7 +83,7 @@ class JetsonGpu(TorchAccelerator):
 
     def free_memory_bytes(self) -> int:
         """CPU and GPU share it."""
-        return memory_bytes(Tree(self._root), "MemAvailable") or 0
+        return memory_bytes(FileTree(self._root), "MemAvailable") or 0
 
     def checkup(self) -> tuple[Finding, ...]:
         """What the board says, torch, and the ways to share."""

@@ -14,7 +14,7 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SourceChoice:
     """The source that a metric is read from, and the better ones that could not be had."""
 
     metric: str
@@ -59,7 +59,7 @@ LADDERS: Mapping[str, tuple[Rung, ...]] = {
 }
 
 
-def choose(metric: str, unavailable: Mapping[str, str]) -> Choice:
+def choose(metric: str, unavailable: Mapping[str, str]) -> SourceChoice:
     """The best source that isn't known to be unavailable.
 
     Args:
@@ -69,6 +69,6 @@ def choose(metric: str, unavailable: Mapping[str, str]) -> Choice:
     missed: dict[str, str] = {}
     for rung in LADDERS[metric]:
         if rung.source not in unavailable:
-            return Choice(metric, rung, missed)
+            return SourceChoice(metric, rung, missed)
         missed[rung.source] = unavailable[rung.source]
-    return Choice(metric, None, missed)
+    return SourceChoice(metric, None, missed)

@@ -12,7 +12,7 @@ from cotenant.devices.state_folder import state_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class SettingsNote:
     """How a GPU was before it was changed; None: not changed. Locks can't be read, so undoing one means no lock."""
 
     power_limit_w: float | None = None
@@ -29,7 +29,7 @@ class Note:
     pid: int
     started: str
     """When that process was started, so that another one with its number isn't taken for it."""
-    before: Before
+    before: SettingsNote
 
     @property
     def orphaned(self) -> bool:
@@ -37,7 +37,7 @@ class Note:
         return process_start(self.pid) != self.started
 
 
-def write(uuid: str, before: Before) -> None:
+def write(uuid: str, before: SettingsNote) -> None:
     """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
@@ -78,7 +78,7 @@ def _note(kept: Mapping[str, Any]) -> Note:
         uuid=str(kept["uuid"]),
         pid=int(kept["pid"]),
         started=str(kept["started"]),
-        before=Before(
+        before=SettingsNote(
             power_limit_w=None if watts is None else float(watts),
             persistence=None if persistence is None else bool(persistence),
             unlock_sm=bool(before["unlock_sm"]),

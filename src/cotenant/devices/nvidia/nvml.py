@@ -8,7 +8,7 @@ from typing import Any
 from cotenant.devices import jetson
 from cotenant.devices.cpu.machine import memory_bytes
 from cotenant.devices.nvidia.library import DriverProblem, ask, binding, call, forget, handle_of
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 __all__ = [
@@ -220,7 +220,7 @@ def _memory(device: Any, of: str) -> tuple[int, int]:
     except DriverProblem as problem:
         if problem.trouble != "not supported":
             raise
-        return memory_bytes(Tree(), "MemTotal") or 0, memory_bytes(Tree(), "MemAvailable") or 0
+        return memory_bytes(FileTree(), "MemTotal") or 0, memory_bytes(FileTree(), "MemAvailable") or 0
     return int(info.total), int(info.free)
 
 

@@ -13,7 +13,7 @@ from cotenant.workloads.protocol import Dtype
 _RECORDED = ("CUDA_", "HIP_", "ROCR_", "ZE_", "PYTORCH_")
 
 
-class SeatOptions(TypedDict, total=False):
+class GpuSeatOptions(TypedDict, total=False):
     """What a seat has to apply."""
 
     kind: str
@@ -37,7 +37,7 @@ class SeatOptions(TypedDict, total=False):
 class GpuSeat:
     """A tenant's place on a GPU."""
 
-    def __init__(self, options: SeatOptions) -> None:
+    def __init__(self, options: GpuSeatOptions) -> None:
         self._options = options
         self._flush = options.get("flush_l2", False)
         self._in_request = False

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
-from cotenant.devices.nvidia.ladder import Choice, choose
+from cotenant.devices.nvidia.ladder import SourceChoice, choose
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
 from cotenant.devices.nvidia.power_sensor import Counter, PowerSensor
 from cotenant.devices.protocol import Probe, SensorInfo
@@ -30,7 +30,7 @@ _THROTTLED: Mapping[int, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SensorSurvey:
     """What this GPU and driver have."""
 
     fields: frozenset[int]
@@ -82,11 +82,11 @@ def probes(gpu: GpuFacts, *, measure_period: bool = True) -> tuple[Probe, ...]:
     return tuple(probe for probe in every if probe is not None and probe.sensors)
 
 
-def survey(gpu: GpuFacts) -> Survey:
+def survey(gpu: GpuFacts) -> SensorSurvey:
     """Ask once for everything."""
     wanted = (fields.POWER_AVERAGE, fields.POWER_INSTANT, fields.ENERGY, fields.MEMORY_TEMPERATURE, *fields.THROTTLED)
     no_gpm = gpm.unavailable(gpu)
-    return Survey(
+    return SensorSurvey(
         fields=fields.supported(gpu, wanted),
         power_usage=_answers(gpu, "nvmlDeviceGetPowerUsage"),
         energy=_answers(gpu, "nvmlDeviceGetTotalEnergyConsumption"),
@@ -95,7 +95,7 @@ def survey(gpu: GpuFacts) -> Survey:
     )
 
 
-def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> tuple[Choice, ...]:
+def ladder(gpu: GpuFacts, *, no_dcgm: str | None = "it was not looked for") -> tuple[SourceChoice, ...]:
     """For each metric: which source is read here, and why no better one.
 
     Args:
@@ -135,7 +135,7 @@ def reasons_function(gpu: GpuFacts) -> str | None:
     return next((name for name in _REASONS if _answers(gpu, name)), None)
 
 
-def _power(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> Probe | None:
+def _power(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Probe | None:
     """Power and energy: the fields in one call, the older functions where there are none."""
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
@@ -166,7 +166,7 @@ def _power(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> Probe | Non
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
-def _worth(gpu: GpuFacts, found: Survey, *, measure_period: bool) -> PowerSensor | None:
+def _worth(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> PowerSensor | None:
     instant = fields.POWER_INSTANT in found.fields
     if not instant and not found.power_usage:
         return None
@@ -204,7 +204,7 @@ def _clocks(gpu: GpuFacts) -> Probe | None:
     return _ReadTogether(gpu, infos, readers) if infos else None
 
 
-def _slow(gpu: GpuFacts, found: Survey) -> Probe | None:
+def _slow(gpu: GpuFacts, found: SensorSurvey) -> Probe | None:
     infos: list[SensorInfo] = []
     readers: list[_Reader] = []
     if _answers(gpu, "nvmlDeviceGetTemperature", 0):

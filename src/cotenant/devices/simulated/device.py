@@ -11,25 +11,31 @@ from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.fleet_names import Named, parse
-from cotenant.devices.simulated.request import Request, request_of
-from cotenant.devices.simulated.sharing import Part, SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.traces import calibrated
+from cotenant.devices.simulated.request import request_of
+from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
 from cotenant.devices.simulated.trust import Kind, validated_errors
 from cotenant.devices.single import SingleDevice
+from cotenant.devices.simulated.solo_times import SoloTime, solo_times
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
+from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_solos, matched
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.cost import plain_roofline_ns
+from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
-from cotenant.prediction.sharing.trace import Trace, trace_of
+from cotenant.prediction.sharing.layout import Part
+from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
+from cotenant.prediction.sharing.trace import Trace
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 ACTIVITY_PERIOD_S = 0.1
-CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms")
+_SLOWEST = 50
+"""A measured time that is this many times the simulated one is in another unit, or of something else."""
+CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
 SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
@@ -47,6 +53,8 @@ class Controls:
     """Host time per launch; None: what is usual for a tenant's software."""
     device_ms: tuple[tuple[str, float], ...] = ()
     """By workload, a measured time of its kernels alone on the whole GPU, which calibrates its trace."""
+    solo_ms: tuple[SoloTime, ...] = ()
+    """Measured times of whole requests alone, which calibrate host and device."""
 
 
 @dataclass(slots=True)
@@ -57,8 +65,9 @@ class SimulatedGpu(SingleDevice):
     gpu: GpuSpec
     die: Die
     simulated: bool = True
-    _requests: dict[str, Request] = field(default_factory=dict)
+    _requests: dict[str, RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
+    _fits: dict[tuple[str, tuple[SoloTime, ...]], SoloFit] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
 
@@ -118,7 +127,7 @@ class SimulatedGpu(SingleDevice):
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `host_us` and `device_ms`; it does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `device_ms` and `solo_ms`; it does what it is told."""
         self.controls(settings)
         return _taken()
 
@@ -139,7 +148,9 @@ class SimulatedGpu(SingleDevice):
                 raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
             limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
-        return Controls(limits, _number(settings, "host_us"), _measured_times(settings))
+        return Controls(
+            limits, _number(settings, "host_us"), _measured_times(settings), solo_times(settings.get("solo_ms"))
+        )
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
@@ -170,7 +181,7 @@ class SimulatedGpu(SingleDevice):
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
-    def request(self, spec: WorkloadSpec) -> Request:
+    def request(self, spec: WorkloadSpec) -> RequestKernels:
         """The request's kernels, from a dry run of the workload; remembered."""
         spec = self.spec(spec)
         key = spec.model_dump_json()
@@ -178,66 +189,79 @@ class SimulatedGpu(SingleDevice):
             self._requests[key] = request_of(spec)
         return self._requests[key]
 
-    def launch_ns(self, request: Request, controls: Controls) -> Floats:
+    def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
         """Host time of the launches of each of a request's kernels."""
         if controls.host_us is not None:
             return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
         return request.execution.launch_ns(request.kernels, self.gpu.architecture)
 
-    def trace(self, request: Request, part: Part, controls: Controls, *, clock_mhz: float | None = None) -> Trace:
-        """A request on a part of this GPU, ready for the engine; remembered."""
-        if self._of_fleet is not None and clock_mhz is not None:
-            trace = self._between_clocks(request, part, controls, clock_mhz, self._of_fleet)
-            return request.with_host(trace.slowed(self.die.time))
-        key = (request.spec.model_dump_json(), part, controls, clock_mhz)
-        if key not in self._traces:
-            trace = self._on_typical_die(request, part, controls, clock_mhz)
-            self._traces[key] = request.with_host(trace.slowed(self.die.time))
-        return self._traces[key]
+    def solo_fit(self, request: RequestKernels, controls: Controls) -> SoloFit:
+        """What the measured solo times say about this request.
 
-    def _between_clocks(
-        self,
-        request: Request,
-        part: Part,
-        controls: Controls,
-        clock_mhz: float,
-        known: dict[tuple[str, Part, Controls, float], Trace],
+        Raises:
+            DeviceError: A time is shorter than the GPU's peak rates allow.
+        """
+        spec = request.spec
+        given = [one for one in controls.solo_ms if one.of_kind(spec)]
+        if not given:
+            return UNFITTED
+        key = (spec.model_dump_json(), controls.solo_ms)
+        if key not in self._fits:
+            measured = [self._solo(one, self.request(one.spec(spec))) for one in given]
+            fit = fit_solos(measured)
+            exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
+            self._fits[key] = matched(fit, exact[0]) if exact else fit
+        return self._fits[key]
+
+    def _solo(self, time: SoloTime, request: RequestKernels) -> Solo:
+        kernels = request.kernels
+        arithmetic_ns = plain_roofline_ns(kernels, self.gpu, traffic=False).sum()
+        if time.ms * 1e6 < arithmetic_ns:
+            raise DeviceError(
+                f"{time.row}: {time.workload} in {time.ms:g} ms would be faster than the peak rate of "
+                f"{self.gpu.title} allows ({arithmetic_ns / 1e6:.3g} ms)",
+                hint="give milliseconds per request of the whole batch, measured on this GPU",
+            )
+        if time.ms * 1e6 > _SLOWEST * solo_of(self.gpu, request, 1.0).explained_ns(1.0, 1.0, 0.0):
+            raise DeviceError(
+                f"{time.row}: {time.workload} in {time.ms:g} ms is more than {_SLOWEST} times what is simulated",
+                hint="give milliseconds per request, not seconds or microseconds, of this batch and number format",
+            )
+        return solo_of(self.gpu, request, time.ms * 1e6)
+
+    def trace(
+        self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
     ) -> Trace:
-        """Hardly two dies of a fleet have the same clock: between two steps, times go with 1 / clock."""
-        step = self.gpu.clocks_mhz.step
-        low = clock_mhz // step * step or step
-        traces = []
-        for node in (low, low + step):
-            key = (request.spec.model_dump_json(), part, controls, node)
-            if key not in known:
-                known[key] = self._on_typical_die(request, part, controls, node)
-            traces.append(known[key])
-        weight = (1 / low - 1 / clock_mhz) / (1 / low - 1 / (low + step))
-        return traces[0].towards(traces[1], weight)
-
-    def _on_typical_die(self, request: Request, part: Part, controls: Controls, clock_mhz: float | None) -> Trace:
-        costs = solo_costs(
-            request.kernels,
-            self.gpu,
-            sms=part.sms,
-            bandwidth_share=part.dram_share,
-            l2_share=part.dram_share,
-            clock_mhz=clock_mhz,
-        ).slowed(request.execution.slower)
+        """A request on a part of this GPU, ready for the engine; remembered."""
+        spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
-        if measured_ms is not None:
-            alone = solo_costs(request.kernels, self.gpu).total_ns
-            costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
-        return trace_of(
-            request.kernels,
-            costs,
-            domain_sms=part.domain_sms,
-            bytes_per_ns=self.gpu.bandwidth_gb_s * part.dram_share,
-            launch_ns=self.launch_ns(request, controls),
-            slot=request.slot,
-            before_us=request.execution.before_us,
-            after_us=request.execution.after_us,
-        )
+
+        def typical(clock: float | None) -> Trace:
+            return on_part(
+                self.gpu,
+                request,
+                part,
+                launch_ns=self.launch_ns(request, controls),
+                fit=self.solo_fit(request, controls),
+                measured_ms=measured_ms,
+                clock_mhz=clock,
+            )
+
+        if self._of_fleet is not None and clock_mhz is not None:
+            known = self._of_fleet
+
+            def kept(clock: float) -> Trace:
+                key = (spec, part, controls, clock)
+                if key not in known:
+                    known[key] = typical(clock)
+                return known[key]
+
+            trace = between_clocks(self.gpu, clock_mhz, kept)
+            return request.with_host(trace.slowed(self.die.time))
+        key = (spec, part, controls, clock_mhz)
+        if key not in self._traces:
+            self._traces[key] = request.with_host(typical(clock_mhz).slowed(self.die.time))
+        return self._traces[key]
 
     def roofline(self, *, refresh: bool = False) -> Roofline:
         """Peak rates from the data sheet."""
@@ -282,7 +306,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
-    requests: dict[str, Request] = {}
+    requests: dict[str, RequestKernels] = {}
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:

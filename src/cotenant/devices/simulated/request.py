@@ -1,136 +1,60 @@
-"""A workload's request for a simulated GPU: its kernels, and which stage each belongs to."""
+"""What a workload runs on a simulated GPU, from a dry run of the real model that is kept on disk."""
 
-from dataclasses import dataclass, replace
+from functools import lru_cache
 
-import numpy as np
-
-from cotenant.devices.simulated.traces import kernels_for
-from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
-from cotenant.prediction.kernels.fusion import kernels_of
+from cotenant.errors import WorkloadError
+from cotenant.prediction.kernels.columns import Kernels
+from cotenant.prediction.kernels.fusion import Attention, Fusion, kernels_of
+from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
 from cotenant.prediction.kernels.software import EXECUTIONS, Execution
-from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
-from cotenant.prediction.sharing.trace import Trace
 from cotenant.workloads import find
-from cotenant.workloads.protocol import Operator, Properties, Staged, Workload, WorkloadSpec
+from cotenant.workloads.protocol import Staged, WorkloadSpec
 
-_NOTHING = Operator("_to_copy", "float32", ((1,),), ((1,),), 0.0, 4.0, 4.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the host launches for one request."""
-
-    spec: WorkloadSpec
-    properties: Properties
-    execution: Execution
-    kernels: Kernels
-    slot: Ints
-    """Stage of each kernel."""
-    stages: tuple[str, ...]
-    first_output: int = -1
-    """The kernel after which the first output exists; -1: there is none before the end."""
-    beside_ns: Floats | float = 0.0
-    """Host's own work before a kernel's launch, while the device goes on; an estimate."""
-    waiting_ns: Floats | float = 0.0
-    """Host's own work for which the device waits, at the kernel that begins the stage; an estimate."""
-
-    @property
-    def waited_ns(self) -> float:
-        """Time per request in which the device waits for the host because the request says so."""
-        return float(np.sum(self.waiting_ns))
-
-    def with_host(self, trace: Trace) -> Trace:
-        """The trace with the host's own work: before launches, or in the device's queue where both wait."""
-        return replace(
-            trace, launch_ns=trace.launch_ns + self.beside_ns, duration_ns=trace.duration_ns + self.waiting_ns
-        )
+_KEPT = 256
 
 
-def request_of(spec: WorkloadSpec) -> Request:
+def request_of(spec: WorkloadSpec) -> RequestKernels:
     """The request of this spec, whose dtype must be given.
 
     Raises:
-        WorkloadError: Nobody knows what it runs before it runs.
+        WorkloadError: Its kernels can't be known before it runs.
     """
     workload = find(spec.name)
     execution = EXECUTIONS[spec.software or "eager"]
     if isinstance(workload, Staged):
-        return _staged(spec, workload, execution)
-    kernels = kernels_for(spec, execution)
-    properties = workload.properties(spec)
+        return staged(spec, workload.properties(spec), execution, workload.stage_costs(spec))
+    kernels, properties = kernels_for(spec, execution), workload.properties(spec)
     if spec.train:
-        forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
-        kernels_forward = kernels_of(forward, fusion=execution.fusion, attention=execution.attention)
-        return Request(spec, properties, execution, kernels, *_training(kernels, len(kernels_forward)))
-    slot, stages = _ends(kernels, "compute")
+        return training(spec, properties, execution, kernels)
     if spec.mode != "generate":
-        return Request(spec, properties, execution, kernels, slot, stages)
+        return inference(spec, properties, execution, kernels)
     from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
     prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), execution)
-    filled = min(len(prompt), len(kernels))
-    return Request(spec, properties, execution, kernels, *_generating(kernels, filled, spec.tokens or DEFAULT_TOKENS))
+    return generation(spec, properties, execution, kernels, prompt, spec.tokens or DEFAULT_TOKENS)
 
 
-def _staged(spec: WorkloadSpec, workload: Workload, execution: Execution) -> Request:
-    """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
-    assert isinstance(workload, Staged)
-    costs = workload.stage_costs(spec)
-    known: dict[tuple[Operator, ...], Kernels] = {}
-    parts = []
-    for cost in costs:
-        operators = cost.operators or (_NOTHING,)
-        if operators not in known:
-            known[operators] = kernels_of(operators, fusion=execution.fusion, attention=execution.attention)
-        parts.append(known[operators])
-    sizes = [len(part) for part in parts]
-    starts = np.cumsum(sizes) - np.array(sizes)
-    beside_ns, waiting_ns = np.zeros(sum(sizes)), np.zeros(sum(sizes))
-    beside_ns[starts] = [cost.host_s * 1e9 * cost.beside for cost in costs]
-    waiting_ns[starts] = [cost.host_s * 1e9 * (not cost.beside) for cost in costs]
-    first = [number for number, cost in enumerate(costs) if cost.first_output]
-    return Request(
-        spec,
-        workload.properties(spec),
-        execution,
-        joined(parts),
-        np.repeat(np.arange(len(parts)), sizes),
-        tuple(cost.stage for cost in costs),
-        first_output=int(starts[first[0]] + sizes[first[0]] - 1) if first else -1,
-        beside_ns=beside_ns,
-        waiting_ns=waiting_ns,
-    )
+def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
+    """The kernels of one request of a workload.
+
+    Args:
+        spec: Which, with its dtype.
+        execution: How it is executed; None: as the spec's software does.
+
+    Raises:
+        WorkloadError: It can't be seen before it runs.
+    """
+    executed = execution or EXECUTIONS[spec.software or "eager"]
+    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.attention)
 
 
-def _ends(kernels: Kernels, middle: str) -> tuple[Ints, tuple[str, ...]]:
-    """Copies at the beginning and at the end are stages of their own."""
-    moves = kernels.kind == TRANSFER
-    work = np.flatnonzero(~moves)
-    slot = np.ones(len(kernels), np.int64)
-    if work.size:
-        slot[: work[0]] = 0
-        slot[work[-1] + 1 :] = 2
-    return slot, ("to_device", middle, "to_host")
-
-
-def _training(kernels: Kernels, forward: int) -> tuple[Ints, tuple[str, ...]]:
-    """The stages of the live training step, which leaves its loss on the device."""
-    ends, _ = _ends(kernels, "forward")
-    optimising = np.array([OPTIMISER in kernels.names[name] for name in kernels.name])
-    begins = int(np.argmax(optimising)) if optimising.any() else len(kernels)
-    place = np.arange(len(kernels))
-    slot = np.where(ends == 0, 0, 1 + (place >= forward).astype(np.int64) + (place >= begins))
-    return slot, ("to_device", "forward", "backward", "optimiser")
-
-
-def _generating(kernels: Kernels, filled: int, tokens: int) -> tuple[Ints, tuple[str, ...], int]:
-    """The prompt, then one token after the other."""
-    ends, _ = _ends(kernels, "decode")
-    steps = max(tokens - 1, 0)
-    inside = np.flatnonzero(ends == 1)
-    prompt_end = max(int(np.searchsorted(inside, filled)), 1)
-    slot = np.where(ends == 2, steps + 2, ends)
-    left = inside.size - prompt_end
-    if steps and left:
-        slot[inside[prompt_end:]] = 2 + np.arange(left) * steps // left
-    return slot, ("to_device", "prefill", *["decode"] * steps, "to_host"), int(inside[prompt_end - 1])
+@lru_cache(maxsize=_KEPT)
+def _kernels_for(spec_json: str, fusion: Fusion, attention: Attention) -> Kernels:
+    spec = WorkloadSpec.model_validate_json(spec_json)
+    operators = find(spec.name).properties(spec).operators
+    if not operators:
+        raise WorkloadError(
+            f"{spec.name} can't be simulated: its operators can't be seen before it runs",
+            hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
+        )
+    return kernels_of(operators, fusion=fusion, attention=attention)

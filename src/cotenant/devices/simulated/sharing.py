@@ -1,15 +1,12 @@
-"""The ways to share a simulated GPU: which part of it each tenant has, and whom it meets there."""
+"""The ways to share a simulated GPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 
 from cotenant.devices.protocol import Fixture, HostPlan, SeatReport, SharingMode
-from cotenant.devices.shares import percent_of_sms
-from cotenant.errors import SharingUnavailable
-from cotenant.prediction.gpu import GpuSpec, MigProfile
-from cotenant.prediction.sharing.turns import Slicing
-from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.sharing.layout import Layout, lay_out, missing, nearest
+from cotenant.tenancy.nouns import Sharing, Tenant
 
 MEANINGS = {
     "processes": "one process per tenant; the driver gives each the whole GPU in turns",
@@ -19,44 +16,12 @@ MEANINGS = {
     "mig": "each tenant has an instance with SMs, memory and bandwidth of its own",
 }
 
-EXCLUSIVE = "exclusive"
-"""As `streams`, with other processes locked out, of which a simulated GPU has none. As on a real one, it isn't part of
-`sharing: all`, and can be named."""
-
-TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=1e4)
-"""The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
-fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption is an estimate."""
-
-GREEN_SMS = {"kepler": 0, "pascal": 1, "volta": 2, "turing": 2, "ampere": 4, "ada": 4, "hopper": 8}
-"""Green contexts take SMs in groups of this size (CUDA driver API, cuDevSmResourceSplitByCount); 0: not at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one tenant has of the GPU."""
-
-    sms: int
-    """SMs that it may use."""
-    sm_domain: int
-    """Tenants of one domain share SMs."""
-    domain_sms: int
-    """SMs of that domain."""
-    memory_bytes: int
-    """Of the memory domain."""
-    dram_domain: int = 0
-    dram_share: float = 1.0
-    """Part of bandwidth and L2 that its DRAM domain has."""
-    label: str | None = None
-
 
 @dataclass(slots=True)
 class SimulatedArrangement:
     """A mix laid out on a simulated GPU. Nothing is started, so nothing has to be removed or verified."""
 
-    mode: str
-    parts: tuple[Part, ...]
-    slicing: Slicing | None = None
-    shared_host: bool = False
+    layout: Layout
     hosts: tuple[HostPlan, ...] = ()
     fixture: Fixture | None = None
 
@@ -68,188 +33,15 @@ class SimulatedArrangement:
 
 def sharing_modes(gpu: GpuSpec) -> tuple[SharingMode, ...]:
     """Every way to share this GPU; `alone` is not one, it is the baseline."""
-    missing = {
-        "mps": None if gpu.mps else f"MPS: {gpu.title} has none with which kernels of several processes run at once",
-        "green": None if GREEN_SMS[gpu.architecture] else f"green contexts: {gpu.title} is too old",
-        "mig": None if gpu.mig else f"MIG: {gpu.title} can't be cut into instances",
-    }
     return tuple(
-        SharingMode(
-            mode,
-            meaning,
-            available=missing.get(mode) is None,
-            missing=missing.get(mode),
-            instead=None if missing.get(mode) is None else ("mps" if gpu.mps else "processes"),
-        )
+        SharingMode(mode, meaning, available=lacks is None, missing=lacks, instead=nearest(gpu) if lacks else None)
         for mode, meaning in MEANINGS.items()
+        for lacks in (missing(gpu, mode),)
     )
 
 
 def arrange(
     gpu: GpuSpec, sharing: Sharing, tenants: Sequence[Tenant], needs: Mapping[str, int]
 ) -> SimulatedArrangement:
-    """Lay a mix out.
-
-    Args:
-        gpu: Where.
-        sharing: How.
-        tenants: Who.
-        needs: Bytes that each tenant needs, by name; those that are missing need nothing known.
-
-    Raises:
-        SharingUnavailable: This GPU can't be shared that way by this mix.
-    """
-    known = {mode.mode: mode for mode in sharing_modes(gpu)}
-    if sharing.mode == ALONE:
-        return SimulatedArrangement(ALONE, (_whole(gpu),) * len(tenants))
-    if sharing.mode not in {*known, EXCLUSIVE}:
-        raise SharingUnavailable(
-            f"a simulated GPU can't be shared by `{sharing.mode}`",
-            hint=f"use one of {', '.join(mode.mode for mode in known.values() if mode.available)}",
-        )
-    if sharing.mode in known and not known[sharing.mode].available:
-        raise SharingUnavailable(
-            f"{gpu.name} lacks {known[sharing.mode].missing}", hint=f"use `{known[sharing.mode].instead}`"
-        )
-    shares = sharing.shares or _own_shares(tenants)
-    if shares and len(shares) != len(tenants):
-        raise SharingUnavailable(
-            f"`{sharing}` names {len(shares)} shares for {len(tenants)} tenants", hint="give one share per tenant"
-        )
-    match sharing.mode:
-        case "processes":
-            return SimulatedArrangement("processes", (_whole(gpu),) * len(tenants), slicing=TURNS)
-        case "streams" | "exclusive":
-            return SimulatedArrangement(sharing.mode, (_whole(gpu),) * len(tenants), shared_host=True)
-        case "mps":
-            return SimulatedArrangement("mps", _capped(gpu, shares, len(tenants)))
-        case "green":
-            return SimulatedArrangement("green", _green(gpu, shares, len(tenants)), shared_host=True)
-        case _:
-            return SimulatedArrangement("mig", _instances(gpu, shares, tenants, needs))
-
-
-def _own_shares(tenants: Sequence[Tenant]) -> tuple[float | str, ...]:
-    own = tuple(tenant.share for tenant in tenants)
-    return tuple(share for share in own if share is not None) if all(share is not None for share in own) else ()
-
-
-def _whole(gpu: GpuSpec) -> Part:
-    return Part(sms=gpu.sms, sm_domain=0, domain_sms=gpu.sms, memory_bytes=gpu.memory_bytes)
-
-
-def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
-    """MPS: all SMs are common ground, a share caps how many of them a tenant may use at once."""
-    percents = [percent_of_sms(share, "mps") for share in shares] or [100.0] * count
-    return tuple(
-        Part(
-            sms=max(1, int(gpu.sms * percent / 100)),
-            sm_domain=0,
-            domain_sms=gpu.sms,
-            memory_bytes=gpu.memory_bytes,
-            label=f"{percent:g} %" if shares else None,
-        )
-        for percent in percents
-    )
-
-
-def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
-    group = GREEN_SMS[gpu.architecture]
-    percents = [percent_of_sms(share, "green") for share in shares] or [100 / count] * count
-    sizes = [int(gpu.sms * percent / 100) // group * group for percent in percents]
-    if min(sizes) < group:
-        raise SharingUnavailable(
-            f"`green` gives SMs of {gpu.name} in groups of {group}, and a part of {min(percents):.3g} % has fewer",
-            hint="use fewer tenants, larger shares, or `mps`",
-        )
-    if sum(percents) > 100 + 1e-9:
-        raise SharingUnavailable(
-            f"the shares of `green` add up to {sum(percents):g} %", hint="parts don't overlap: at most 100 %"
-        )
-    return tuple(
-        Part(sms=size, sm_domain=index, domain_sms=size, memory_bytes=gpu.memory_bytes, label=f"{size} SMs")
-        for index, size in enumerate(sizes)
-    )
-
-
-def _instances(
-    gpu: GpuSpec, shares: Sequence[float | str], tenants: Sequence[Tenant], needs: Mapping[str, int]
-) -> tuple[Part, ...]:
-    assert gpu.mig is not None
-    profiles = gpu.mig.profiles
-    if shares:
-        for share in shares:
-            if share not in profiles:
-                raise SharingUnavailable(
-                    f"{gpu.name} has no MIG instance {share!r}", hint=f"it has {', '.join(profiles)}"
-                )
-        names = [str(share) for share in shares]
-        if not _can_stand(gpu, [profiles[name] for name in names]):
-            raise SharingUnavailable(
-                f"{gpu.name} can't hold the MIG instances {', '.join(names)} at once",
-                hint=f"it has {gpu.mig.compute_slices} slices of SMs and {gpu.mig.memory_slices} of memory",
-            )
-        for tenant, name in zip(tenants, names, strict=True):
-            if needs.get(tenant.name, 0) > _bytes(profiles[name]):
-                raise SharingUnavailable(
-                    f"{tenant.name} needs {needs[tenant.name] / 2**30:.1f} GiB, and a {name} instance of {gpu.name} "
-                    f"has {profiles[name].memory_gib:g} GiB",
-                    hint="give it a larger instance or a smaller batch",
-                )
-    else:
-        names = _best_cut(gpu, tenants, needs)
-    return tuple(
-        Part(
-            sms=profiles[name].sms,
-            sm_domain=index,
-            domain_sms=profiles[name].sms,
-            memory_bytes=_bytes(profiles[name]),
-            dram_domain=index,
-            dram_share=profiles[name].memory_slices / gpu.mig.memory_slices,
-            label=name,
-        )
-        for index, name in enumerate(names)
-    )
-
-
-def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> list[str]:
-    """The most even cut in which everybody's memory fits; larger instances go to those who need more memory."""
-    assert gpu.mig is not None
-    profiles = gpu.mig.profiles
-    hungry = sorted(range(len(tenants)), key=lambda index: -needs.get(tenants[index].name, 0))
-    by_size = sorted(profiles, key=lambda name: (-profiles[name].memory_gib, -profiles[name].sms))
-    best: tuple[tuple[int, int, int], tuple[str, ...]] | None = None
-    for cut in combinations_with_replacement(by_size, len(tenants)):
-        chosen = [profiles[name] for name in cut]
-        fits = all(
-            needs.get(tenants[index].name, 0) <= _bytes(profile) for index, profile in zip(hungry, chosen, strict=True)
-        )
-        if fits and _can_stand(gpu, chosen):
-            sizes = [profile.sms for profile in chosen]
-            memory = [profile.memory_slices for profile in chosen]
-            score = (min(sizes), min(sizes) - max(sizes), min(memory) - max(memory))
-            if best is None or score > best[0]:
-                best = (score, cut)
-    if best is None:
-        most = tenants[hungry[0]].name
-        raise SharingUnavailable(
-            f"{gpu.name} can't be cut into {len(tenants)} MIG instances that hold these tenants: {most} needs "
-            f"{needs.get(most, 0) / 2**30:.1f} GiB",
-            hint="use fewer tenants, smaller batches, or `mps`",
-        )
-    names = [""] * len(tenants)
-    for index, name in zip(hungry, best[1], strict=True):
-        names[index] = name
-    return names
-
-
-def _can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
-    assert gpu.mig is not None
-    return (
-        sum(profile.compute_slices for profile in chosen) <= gpu.mig.compute_slices
-        and sum(profile.memory_slices for profile in chosen) <= gpu.mig.memory_slices
-    )
-
-
-def _bytes(profile: MigProfile) -> int:
-    return int(profile.memory_gib * 2**30)
+    """Lay a mix out. Raises SharingUnavailable."""
+    return SimulatedArrangement(lay_out(gpu, sharing, tenants, needs))

@@ -17,7 +17,7 @@ from cotenant.measure import calibration, provenance
 from cotenant.measure.bench import bench_for
 from cotenant.measure.events import Listener, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
 from cotenant.measure.locking import device_lock
-from cotenant.measure.plan import Plan
+from cotenant.measure.plan import RunPlan
 from cotenant.measure.profile import kernels as found_kernels
 from cotenant.measure.profile.adopt import adopt, trials_of
 from cotenant.measure.profile.tools import Tool, interpreter
@@ -39,7 +39,7 @@ MARK = "profile_pass"
 WHY = "profiling slows tenants down: kernels and overlap can be read from this run, slowdowns and rates can't"
 
 
-def carry_out(plan: Plan, device: Device, tool: Tool, *, out: Path, listener: Listener) -> Path:
+def carry_out(plan: RunPlan, device: Device, tool: Tool, *, out: Path, listener: Listener) -> Path:
     """Profile each mix of the plan once under each sharing; gives the run folder.
 
     Raises:
@@ -187,7 +187,7 @@ def _child(command: Sequence[str], environment: Mapping[str, str]) -> Iterator["
             child.stdout.close()
 
 
-def _rates(plan: Plan, device: Device, listener: Listener) -> dict[str, float]:
+def _rates(plan: RunPlan, device: Device, listener: Listener) -> dict[str, float]:
     """What tenants can do alone, where a load is given as a share of it: measured here, without a profiler."""
     tenants = needs_capacity(plan.study)
     if not tenants:
@@ -207,7 +207,7 @@ def _rates(plan: Plan, device: Device, listener: Listener) -> dict[str, float]:
     return rates
 
 
-def _manifest(plan: Plan, device: Device, tool: Tool) -> dict[str, Any]:
+def _manifest(plan: RunPlan, device: Device, tool: Tool) -> dict[str, Any]:
     return {
         MARK: {"tool": tool.name, "why": WHY, "notes": list(tool.notes)},
         "study_name": f"{plan.study.name} (profile pass)",
@@ -221,7 +221,7 @@ def _manifest(plan: Plan, device: Device, tool: Tool) -> dict[str, Any]:
     }
 
 
-def _started(plan: Plan, device: Device, path: Path, trials: int) -> RunStarted:
+def _started(plan: RunPlan, device: Device, path: Path, trials: int) -> RunStarted:
     return RunStarted(
         folder=path,
         study=plan.study.name,

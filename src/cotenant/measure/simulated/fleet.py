@@ -17,7 +17,7 @@ from cotenant.measure.gather import SeatOutcome
 from cotenant.measure.preconditions import DEGREES, PRECONDITION, START_C, WAITED_S
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Samples
-from cotenant.measure.simulated.heat import STEADY, Start, start_of
+from cotenant.measure.simulated.heat import STEADY, HeatAtStart, start_of
 from cotenant.measure.simulated.samples import assumed_over_typical, mean_activity, samples_of
 from cotenant.measure.simulated.setup import NS, TrialSetup, play, seat_outcome, set_up, shortages, timing_of, unserved
 from cotenant.prediction.power.dies import LONGHORN, Die, Dies
@@ -42,7 +42,7 @@ class _Stage:
     die: Die
     """With the air of this trial."""
     setup: TrialSetup
-    start: Start
+    start: HeatAtStart
     fates: Mapping[str, str]
 
 

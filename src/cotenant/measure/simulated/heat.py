@@ -9,7 +9,7 @@ from cotenant.study.preconditions import Before
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class HeatAtStart:
     """A GPU at the beginning of a trial."""
 
     heat: Heat | None
@@ -20,10 +20,10 @@ class Start:
     """Why it is warmer than asked."""
 
 
-STEADY = Start(None)
+STEADY = HeatAtStart(None)
 
 
-def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *, name: str) -> Start:
+def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *, name: str) -> HeatAtStart:
     """Let a GPU cool from what the last trial left.
 
     Args:
@@ -38,7 +38,7 @@ def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *
     cooling, idle_w = Cooling.of(gpu, die), gpu.power.idle_w
     idle = cooling.settled(idle_w)
     if left is None:
-        return Start(idle, 0.0, cooling.temperature_c(idle))
+        return HeatAtStart(idle, 0.0, cooling.temperature_c(idle))
     goal_c = cooling.temperature_c(idle) + before.above_idle_c
     waited = _seconds_to(cooling, left, idle_w, goal_c, before.timeout_s)
     heat = cooling.after(left, idle_w, waited)
@@ -46,7 +46,7 @@ def start_of(gpu: GpuSpec, die: Die, left: Heat | None, before: Before | None, *
     unmet = None
     if reached > goal_c + 0.01:
         unmet = f"{name} was at {reached:.1f} C after {before.timeout_s:g} s of cooling, not at {goal_c:.1f} C"
-    return Start(heat, waited, reached, unmet)
+    return HeatAtStart(heat, waited, reached, unmet)
 
 
 def _seconds_to(cooling: Cooling, heat: Heat, idle_w: float, goal_c: float, most_s: float) -> float:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.device import ACTIVITIES, SimulatedGpu
 from cotenant.measure.sampler import Samples
 from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.power import readings as sensors
 from cotenant.prediction.power.dies import TYPICAL, Die
 from cotenant.prediction.power.draw import Activity
 from cotenant.prediction.power.settling import FREE, Limits, settle

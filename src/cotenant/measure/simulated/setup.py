@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, Controls, SimulatedGpu
-from cotenant.devices.simulated.request import Request
-from cotenant.devices.simulated.sharing import Part, SimulatedArrangement
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.measure.tenants.seat_run import resolve
+from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.sharing.layout import Layout, Part
 from cotenant.prediction.sharing.simulate import Outcome, Player, Requests, simulate
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns
@@ -26,11 +26,11 @@ PATIENCE_WINDOWS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class SimulatedTenant:
     """One tenant, made ready."""
 
     tenant: Tenant
-    request: Request
+    request: RequestKernels
     part: Part
     load: Load
     offsets_ns: Int64s | None
@@ -40,8 +40,8 @@ class Seat:
 class TrialSetup:
     """One trial, made ready."""
 
-    seats: tuple[Seat, ...]
-    arrangement: SimulatedArrangement
+    seats: tuple[SimulatedTenant, ...]
+    layout: Layout
     controls: Controls
     timing: Timing
     seed: int
@@ -49,16 +49,16 @@ class TrialSetup:
 
 def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
     """Who sits where on this GPU, and when their requests come."""
-    arrangement = device.arrange(trial.sharing, trial.tenants)
+    layout = device.arrange(trial.sharing, trial.tenants).layout
     controls, timing = device.controls(trial.settings), timing_of(trial)
     seats = []
-    for tenant, part in zip(trial.tenants, arrangement.parts, strict=True):
+    for tenant, part in zip(trial.tenants, layout.parts, strict=True):
         load = resolve(tenant.load, rates.get(tenant.of))
         offsets = None
         if load.open:
             offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
-        seats.append(Seat(tenant, device.request(tenant.workload), part, load, offsets))
-    return TrialSetup(tuple(seats), arrangement, controls, timing, trial.seed)
+        seats.append(SimulatedTenant(tenant, device.request(tenant.workload), part, load, offsets))
+    return TrialSetup(tuple(seats), layout, controls, timing, trial.seed)
 
 
 def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
         needed = device.memory_bytes(seat.request.spec)
         place = seat.part.dram_domain
         if needed > left[place]:
-            where = f"its {seat.part.label} instance" if setup.arrangement.mode == "mig" else device.name
+            where = f"its {seat.part.label} instance" if setup.layout.mode == "mig" else device.name
             fates[seat.tenant.name] = (
                 f"ran out of memory: it needs {needed / 2**30:.1f} GiB, and {left[place] / 2**30:.1f} of "
                 f"{seat.part.memory_bytes / 2**30:.1f} GiB of {where} were left"
@@ -90,7 +90,7 @@ def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Ou
             dram_domain=seat.part.dram_domain,
             sm_part=seat.part.domain_sms / device.gpu.sms,
             dram_part=seat.part.dram_share,
-            shared_host=setup.arrangement.shared_host and len(setup.seats) > 1,
+            shared_host=setup.layout.shared_host and len(setup.seats) > 1,
             priority=seat.tenant.priority,
             first_output=seat.request.first_output,
         )
@@ -100,7 +100,7 @@ def play(device: SimulatedGpu, setup: TrialSetup, clock_mhz: float | None) -> Ou
         players,
         window_end_ns=float(setup.timing.window_end_ns),
         deadline_ns=float(setup.timing.deadline_ns),
-        slicing=setup.arrangement.slicing,
+        slicing=setup.layout.slicing,
         host_spread=HOST_SPREAD,
         seed=setup.seed,
         period_ns=ACTIVITY_PERIOD_S * NS,
@@ -114,7 +114,7 @@ def timing_of(trial: Trial) -> Timing:
     return Timing(0, window_start, window_end, window_end + int(max(1.0, PATIENCE_WINDOWS * trial.window_s) * NS))
 
 
-def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: TrialSetup) -> SeatOutcome:
+def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests, setup: TrialSetup) -> SeatOutcome:
     """What a tenant that served leaves."""
     controls, timing = setup.controls, setup.timing
     columns = _columns(seat.request, requests)
@@ -157,7 +157,7 @@ def seat_outcome(device: SimulatedGpu, seat: Seat, requests: Requests, setup: Tr
     )
 
 
-def _columns(request: Request, requests: Requests) -> RequestColumns:
+def _columns(request: RequestKernels, requests: Requests) -> RequestColumns:
     def whole(values: np.ndarray) -> Int64s:
         return np.asarray(np.rint(values), dtype=np.int64)
 
@@ -181,7 +181,7 @@ def _columns(request: Request, requests: Requests) -> RequestColumns:
     )
 
 
-def unserved(seat: Seat, fates: Mapping[str, str]) -> SeatOutcome:
+def unserved(seat: SimulatedTenant, fates: Mapping[str, str]) -> SeatOutcome:
     """What a tenant leaves whose mix never stood."""
     fate = fates.get(seat.tenant.name, "did not serve: the mix was never complete")
     return SeatOutcome(seat.tenant, seat.load.rate_rps, seat.request.properties, None, None, fate, None)

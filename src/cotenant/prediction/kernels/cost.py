@@ -141,12 +141,13 @@ def solo_costs(
     )
 
 
-def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
-    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth."""
+def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec, *, traffic: bool = True) -> Floats:
+    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth, or arithmetic alone."""
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
     peak = np.where(kernels.tensor & (cores > 0), cores, vector)
-    return np.maximum(kernels.flops / peak * 1e9, (kernels.read + kernels.written) / gpu.bandwidth_gb_s)
+    arithmetic = kernels.flops / peak * 1e9
+    return np.maximum(arithmetic, (kernels.read + kernels.written) / gpu.bandwidth_gb_s) if traffic else arithmetic
 
 
 def _overlapped(exponent: float, *times: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cotenant.ranking.candidate import kind_of
+from cotenant.ranking.candidates import kind_of
 from cotenant.ranking.pipeline import host_estimates
 from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble
 from cotenant.ranking.pipeline.options import SearchOptions

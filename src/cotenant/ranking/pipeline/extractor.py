@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from cotenant.errors import WorkloadError
-from cotenant.ranking.candidate import feature_mode
+from cotenant.ranking.candidates import feature_mode
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import make_inputs

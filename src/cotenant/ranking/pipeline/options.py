@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from cotenant.errors import CotenantError, WorkloadError
-from cotenant.ranking.candidate import find_candidate
+from cotenant.ranking.candidates import find_candidate
 from cotenant.ranking.data import check_data
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.entry import ModelEntry

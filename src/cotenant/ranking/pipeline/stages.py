@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from cotenant.errors import CotenantError, WorkloadError
-from cotenant.ranking.candidate import default_data, feature_mode, input_shape, kind_of
+from cotenant.ranking.candidates import default_data, feature_mode, input_shape, kind_of
 from cotenant.ranking.data import open_data
 from cotenant.ranking.pipeline.extractor import HEAD, Extractor, assemble, cut_of, survey
 from cotenant.ranking.pipeline.hidden_states import HiddenStates

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cotenant import __version__
-from cotenant.ranking.outcome import Outcome
+from cotenant.ranking.outcome import SearchOutcome
 from cotenant.reporting.figures.figure import Figure, Understanding
 from cotenant.reporting.figures.style import interval_layers, interval_rows_height, tips, whole
 from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
@@ -28,7 +28,7 @@ STAGES = Understanding(
 )
 
 
-def page(outcome: Outcome) -> str:
+def page(outcome: SearchOutcome) -> str:
     """The whole page."""
     texts = scripts()
     figures = [_scores(outcome), _time(outcome)]
@@ -75,7 +75,7 @@ def page(outcome: Outcome) -> str:
     )
 
 
-def _scores(outcome: Outcome) -> Figure:
+def _scores(outcome: SearchOutcome) -> Figure:
     lines = [(line.name, line.estimate, "model") for line in outcome.ranking[: outcome.top]]
     lines += [(line.name, line.estimate, "baseline") for line in outcome.baselines]
     rows: list[dict[str, Any]] = [
@@ -100,7 +100,7 @@ def _scores(outcome: Outcome) -> Figure:
     )
 
 
-def _time(outcome: Outcome) -> Figure:
+def _time(outcome: SearchOutcome) -> Figure:
     rows = tuple({"stage": stage, "seconds": seconds} for stage, seconds in _stages(outcome))
     spec = {
         "mark": {"type": "bar", "cornerRadiusEnd": 2},
@@ -113,9 +113,9 @@ def _time(outcome: Outcome) -> Figure:
     return Figure("time", "Where the time went", "", whole(spec, {"step": 26}), rows, STAGES, margin=140)
 
 
-def _stages(outcome: Outcome) -> list[tuple[str, float]]:
+def _stages(outcome: SearchOutcome) -> list[tuple[str, float]]:
     return sorted(outcome.stages_s.items(), key=lambda item: -item[1])
 
 
-def _sum(outcome: Outcome) -> float:
+def _sum(outcome: SearchOutcome) -> float:
     return sum(outcome.stages_s.values()) or 1.0

@@ -11,7 +11,7 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, count, figure, percent
 
 if TYPE_CHECKING:
-    from cotenant.devices.simulated.traces import KernelTrace, Line
+    from cotenant.prediction.kernels.traces import KernelLine, KernelTrace
 
 
 def kernel_page(trace: "KernelTrace") -> Group:
@@ -29,7 +29,7 @@ def kernel_page(trace: "KernelTrace") -> Group:
     return Group(heading, Text(), _table(trace.lines), Text(f"\n{closing}"))
 
 
-def _table(lines: "Sequence[Line]") -> Table:
+def _table(lines: "Sequence[KernelLine]") -> Table:
     """What takes longest first, and what limits it."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("kernel", overflow="fold", min_width=17)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.planning.assignment import Placed, Plan
-from cotenant.planning.comparison import OURS, Compared
+from cotenant.planning.comparison import OURS, PolicyComparison
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
@@ -61,13 +61,13 @@ def _where(placed: Placed, short: Mapping[str, str]) -> str:
     return f"{placed.job.name}: {names}" + (f" and {more} more" if more > 0 else "")
 
 
-def comparison_parts(compared: Sequence[Compared]) -> tuple[RenderableType, ...]:
+def comparison_parts(compared: Sequence[PolicyComparison]) -> tuple[RenderableType, ...]:
     """What was replayed, then the table."""
     head = _head("drawn jobs replayed under each policy, predicted", simulated=any(one.simulated for one in compared))
     return head, comparison_table(compared)
 
 
-def comparison_table(compared: Sequence[Compared]) -> Fitting:
+def comparison_table(compared: Sequence[PolicyComparison]) -> Fitting:
     """Policies below each other; ratios over ours on the same jobs, and what they are ratios of where there is room."""
     wide = ("policy", "job time h", "over ours", "makespan h", "over ours", "energy MJ", "over ours")
     figures = [
@@ -84,7 +84,7 @@ def comparison_table(compared: Sequence[Compared]) -> Fitting:
     return Fitting((_policies(wide, compared, whole), _policies(narrow, compared, short)))
 
 
-def _policies(columns: Sequence[str], compared: Sequence[Compared], rows: Sequence[Sequence[str]]) -> Grouped:
+def _policies(columns: Sequence[str], compared: Sequence[PolicyComparison], rows: Sequence[Sequence[str]]) -> Grouped:
     names = [f"{one.policy} (ours)" if one.policy == OURS else one.policy for one in compared]
     lines = [tuple(Text(literal(text)) for text in (name, *row)) for name, row in zip(names, rows, strict=True)]
     return Grouped(columns, [Section(Text(), tuple(lines))])

@@ -8,13 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.ranking.outcome import Outcome, Ranked
+from cotenant.ranking.outcome import Ranked, SearchOutcome
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, duration, figure, percent, size
 
 
-def outcome_tables(outcome: Outcome) -> tuple[RenderableType, ...]:
+def outcome_tables(outcome: SearchOutcome) -> tuple[RenderableType, ...]:
     """Everything, in reading order."""
     parts: list[RenderableType] = [Text(literal(headline(outcome)), "bold"), _ranking(outcome)]
     if outcome.timed:
@@ -23,7 +23,7 @@ def outcome_tables(outcome: Outcome) -> tuple[RenderableType, ...]:
     return tuple(parts)
 
 
-def headline(outcome: Outcome) -> str:
+def headline(outcome: SearchOutcome) -> str:
     """What was ranked by what."""
     way = "every model saw every item" if outcome.exact else "successive halving"
     ranked = len(outcome.ranking)
@@ -50,7 +50,7 @@ def seen_text(line: Ranked) -> str:
     return f"{line.estimate.n:,}" + ("" if line.left_in_round is None else f" (round {line.left_in_round})")
 
 
-def sentences(outcome: Outcome) -> list[str]:
+def sentences(outcome: SearchOutcome) -> list[str]:
     """What a person can act on."""
     said = [*_best(outcome), *_against_baselines(outcome)]
     if any(line.left_in_round is not None for line in outcome.ranking):
@@ -73,7 +73,7 @@ def sentences(outcome: Outcome) -> list[str]:
     return [*said, *outcome.notes]
 
 
-def _best(outcome: Outcome) -> list[str]:
+def _best(outcome: SearchOutcome) -> list[str]:
     if not outcome.ranking:
         return ["Nothing was ranked: no candidate has weights. Name directories of weights, or add --fetch."]
     first = [line for line in outcome.ranking if line.rank == 1]
@@ -84,7 +84,7 @@ def _best(outcome: Outcome) -> list[str]:
     return [f"These items can't tell {names} apart; {quickest.name} is the quickest of them."]
 
 
-def _against_baselines(outcome: Outcome) -> list[str]:
+def _against_baselines(outcome: SearchOutcome) -> list[str]:
     if not outcome.ranking:
         return []
     best = outcome.ranking[0]
@@ -95,7 +95,7 @@ def _against_baselines(outcome: Outcome) -> list[str]:
     return [f"{best.name} is above every baseline."]
 
 
-def _most_shared(outcome: Outcome) -> str:
+def _most_shared(outcome: SearchOutcome) -> str:
     most = max(outcome.shared, key=lambda one: len(one.pieces) * (len(one.candidates) - 1))
     return f"{len(most.candidates)} models have {span(most.pieces)} in common"
 
@@ -105,7 +105,7 @@ def span(pieces: Sequence[str]) -> str:
     return pieces[0] if len(pieces) == 1 else f"{pieces[0]} to {pieces[-1]}"
 
 
-def _ranking(outcome: Outcome) -> Table:
+def _ranking(outcome: SearchOutcome) -> Table:
     table = _table("rank", "model", "score", "items", "ms/item")
     for line in outcome.ranking[: outcome.top]:
         table.add_row(
@@ -125,14 +125,14 @@ def _ranking(outcome: Outcome) -> Table:
     return table
 
 
-def _timed(outcome: Outcome) -> Table:
+def _timed(outcome: SearchOutcome) -> Table:
     table = _table("timed only", "weights", "ms/item")
     for line in outcome.timed:
         table.add_row(Text(literal(line.name)), "random", figure(line.ms_per_item))
     return table
 
 
-def _stages(outcome: Outcome) -> Table:
+def _stages(outcome: SearchOutcome) -> Table:
     table = _table("stage", "seconds", "share")
     whole = sum(outcome.stages_s.values()) or 1.0
     for stage, seconds in sorted(outcome.stages_s.items(), key=lambda item: -item[1]):

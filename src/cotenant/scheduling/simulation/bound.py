@@ -1,4 +1,4 @@
-"""The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, by linear programming.
+"""The clairvoyant bound: what a preemptive scheduler that knows all arrivals could serve in time, as a linear program.
 
 Time is cut at every arrival and deadline. Requests may be served in part, so that the bound is above what any schedule
 reaches. With ``batching`` it is looser still: k requests run together cost at least 1 + a (k - 1) times one, where a is
@@ -6,7 +6,8 @@ the chord of the measured batch curve.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from cotenant.errors import SchedulingError
 from cotenant.scheduling.contract import Contract
@@ -44,7 +45,8 @@ def clairvoyant_bound(
     costs = {contract.tenant: cost for contract, cost in tenants}
     windows, lengths = _windows(arrivals, {contract.tenant: contract for contract, _ in tenants}, costs)
     names = sorted({window.tenant for window in windows})
-    program = _Program(windows, lengths, names, {name: _chord(costs[name]) if batching else 1.0 for name in names})
+    largest = {name: max(costs[name].curve.largest, costs[name].step_curve.largest) for name in names}
+    program = _Program(windows, lengths, {name: _chord(costs[name]) if batching else 1.0 for name in names}, largest)
     value = [-worth_s[window.tenant] / duration_s for window in windows]
     matrix, right = program.constraints(slots)
     solved = linprog(
@@ -54,7 +56,7 @@ def clairvoyant_bound(
         bounds=program.bounds(),
         method="highs",
     )
-    if solved.x is None:
+    if solved.x is None or solved.fun is None:
         raise SchedulingError(f"The clairvoyant bound couldn't be computed: {solved.message}.")
     served = solved.x[: len(windows)]
     attained = {
@@ -80,7 +82,7 @@ def _windows(
         chunks = sum(chunk.p50_s for chunk in cost.chunks) * arrival.scale
         steps = cost.step.p50_s * (arrival.steps or cost.steps) if cost.step else 0.0
         windows.append(_Window(arrival.tenant, chunks + steps, place[arrival.time], place[deadline]))
-    return windows, [later - earlier for earlier, later in zip(cuts, cuts[1:], strict=False)]
+    return windows, [later - earlier for earlier, later in pairwise(cuts)]
 
 
 def _chord(cost: TenantCosts) -> float:
@@ -98,9 +100,10 @@ class _Program:
     """Variables: the part of each request that is served, the part done in each interval, batched runs by interval."""
 
     def __init__(
-        self, windows: list[_Window], lengths: list[float], names: list[str], marginal: Mapping[str, float]
+        self, windows: list[_Window], lengths: list[float], marginal: Mapping[str, float], largest: Mapping[str, int]
     ) -> None:
         self._windows = windows
+        self._largest = largest
         self._lengths = lengths
         self._marginal = marginal
         self._part: dict[tuple[int, int], int] = {}
@@ -110,7 +113,7 @@ class _Program:
                 self._part[at, interval] = self.variables
                 self.variables += 1
         self._runs: dict[tuple[str, int], int] = {}
-        for name in names:
+        for name in marginal:
             if marginal[name] < 1:
                 for interval in range(len(lengths)):
                     self._runs[name, interval] = self.variables
@@ -120,13 +123,16 @@ class _Program:
         served = len(self._windows)
         return [(0.0, 1.0)] * served + [(0.0, None)] * (self.variables - served)
 
-    def constraints(self, slots: int):  # noqa: ANN202
-        from scipy.sparse import coo_matrix
+    def constraints(self, slots: int) -> tuple[Any, list[float]]:
+        """Rows (a sparse matrix, which scipy's types don't admit) and right-hand sides of all that has to hold."""
+        import numpy as np
+        from scipy.sparse import csr_array
 
         rows: list[int] = []
         columns: list[int] = []
         values: list[float] = []
         right = [slots * length for length in self._lengths]
+        together: dict[tuple[str, int], int] = {}
 
         def put(row: int, column: int, value: float) -> None:
             rows.append(row)
@@ -144,10 +150,19 @@ class _Program:
                 put(row, run, -1.0)
         for (name, interval), run in self._runs.items():
             put(interval, run, 1 - self._marginal[name])
+            together[name, interval] = len(right)  # and no batch is larger than the largest measured
+            put(len(right), run, -float(self._largest[name]))
+            right.append(0.0)
+        for (at, interval), column in self._part.items():
+            window = self._windows[at]
+            row = together.get((window.tenant, interval), -1)
+            if row >= 0:
+                put(row, column, window.cost_s)
         for at, window in enumerate(self._windows):  # served at most as far as its parts are done
             row = len(right)
             right.append(0.0)
             put(row, at, 1.0)
             for interval in range(window.first, window.last):
                 put(row, self._part[at, interval], -1.0)
-        return coo_matrix((values, (rows, columns)), shape=(len(right), self.variables)).tocsr(), right
+        entries = (np.array(values), (np.array(rows), np.array(columns)))
+        return csr_array(entries, shape=(len(right), self.variables)), right

@@ -52,7 +52,7 @@ class SimulatedDevice:
             self._mode_until = self._dwell(self._mode_until)
         costs = self._costs[chunk.tenant]
         batch = len(chunk.requests)
-        cost = costs.step if chunk.steps else costs.chunks[chunk.index]
+        cost = costs.step if chunk.steps else costs.chunks[chunk.stage]
         assert cost is not None
         one = cost.spaced_s if idle_s > self._gap_s else cost.p50_s
         work = chunk.steps * costs.step_curve.at(batch) if chunk.steps else scale * costs.curve.at(batch)

@@ -23,7 +23,11 @@ class Outcome(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A simulation: ``outcomes`` in order of arrival; the device was busy for ``busy_s`` of ``duration_s`` (per slot)."""
+    """A simulation: ``outcomes`` in order of arrival, the time of the last event, and what the device did.
+
+    ``busy_s``: time that chunks took. ``replaced``: queued chunks that gave way to a newer choice; ``late``: newer
+    choices that came when the queued chunk had begun.
+    """
 
     outcomes: tuple[Outcome, ...]
     duration_s: float
@@ -41,6 +45,6 @@ class Result(NamedTuple):
             met[outcome.tenant] = met.get(outcome.tenant, 0) + outcome.met
         return {tenant: met[tenant] / asked[tenant] for tenant in asked}
 
-    def goodput(self, worth_s: Mapping[str, float]) -> float:
-        """Requests served in time, each worth its tenant's device-seconds, per second."""
-        return sum(worth_s[outcome.tenant] for outcome in self.outcomes if outcome.met) / self.duration_s
+    def goodput(self, worth_s: Mapping[str, float], load_s: float) -> float:
+        """Requests served in time, each worth its tenant's device-seconds, per second of load."""
+        return sum(worth_s[outcome.tenant] for outcome in self.outcomes if outcome.met) / load_s

@@ -1,4 +1,4 @@
-"""A discrete-event simulator around the scheduler: a worker with its one-place queue, messages that take time, a device."""
+"""A discrete-event simulator around the scheduler: a worker that holds one chunk ahead, messages that take time."""
 
 import heapq
 from collections.abc import Sequence

@@ -6,9 +6,9 @@ from pathlib import Path
 from cotenant.devices.cpu.checkup import limits, load, software
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
-_CHECKS: tuple[Callable[[Tree, Cores], Finding | None], ...] = (
+_CHECKS: tuple[Callable[[FileTree, Cores], Finding | None], ...] = (
     limits.cores,
     limits.hyper_threads,
     limits.quota,
@@ -23,7 +23,7 @@ _CHECKS: tuple[Callable[[Tree, Cores], Finding | None], ...] = (
 )
 
 
-def checkup(tree: Tree, cores: Cores) -> tuple[Finding, ...]:
+def checkup(tree: FileTree, cores: Cores) -> tuple[Finding, ...]:
     """The findings, after half a second of measuring; a few more the first time, for the peak rates."""
     found = [check(tree, cores) for check in _CHECKS]
     found += load.over_a_moment(tree, cores)

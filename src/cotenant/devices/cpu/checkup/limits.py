@@ -6,14 +6,14 @@ from cotenant.devices.cpu.roofline import roofline
 from cotenant.devices.cpu.sensors.hardware import find_packages
 from cotenant.devices.cpu.sensors.perf import why_not
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 _MIB = 1 << 20
 _GIB = 1 << 30
 
 
-def cores(tree: Tree, cores: Cores) -> Finding:
+def cores(tree: FileTree, cores: Cores) -> Finding:
     """How many cores there are to share."""
     which = f"core{'s'[: len(cores) > 1]} {format_cores(cores)} of {machine.model_name(tree)}"
     if len(cores) == 1:
@@ -21,7 +21,7 @@ def cores(tree: Tree, cores: Cores) -> Finding:
     return Finding("cores", "ok", which)
 
 
-def hyper_threads(tree: Tree, cores: Cores) -> Finding | None:
+def hyper_threads(tree: FileTree, cores: Cores) -> Finding | None:
     """Cores that are halves of the same physical core."""
     shared = [group for group in physical_cores(tree, cores) if len(group) > 1]
     if not shared:
@@ -30,7 +30,7 @@ def hyper_threads(tree: Tree, cores: Cores) -> Finding | None:
     return Finding("hyper-threads", "note", text, "echo off | sudo tee /sys/devices/system/cpu/smt/control")
 
 
-def quota(tree: Tree, cores: Cores) -> Finding:
+def quota(tree: FileTree, cores: Cores) -> Finding:
     """A container's limit on CPU time."""
     limit = cgroup.quota_cores(tree)
     if limit is None:
@@ -44,7 +44,7 @@ def quota(tree: Tree, cores: Cores) -> Finding:
     return Finding("CPU quota", "note" if left_out > 0 else "ok", text)
 
 
-def virtual_machine(tree: Tree, _: Cores) -> Finding:
+def virtual_machine(tree: FileTree, _: Cores) -> Finding:
     """Whether a hypervisor stands between us and the cores."""
     if machine.is_virtual(tree):
         text = (
@@ -54,7 +54,7 @@ def virtual_machine(tree: Tree, _: Cores) -> Finding:
     return Finding("virtual machine", "ok", "none: this is the real machine")
 
 
-def governor(tree: Tree, cores: Cores) -> Finding:
+def governor(tree: FileTree, cores: Cores) -> Finding:
     """Whether the clock waits for load before it rises."""
     found = machine.governors(tree, cores)
     if not found:
@@ -67,7 +67,7 @@ def governor(tree: Tree, cores: Cores) -> Finding:
     )
 
 
-def boost(tree: Tree, _: Cores) -> Finding | None:
+def boost(tree: FileTree, _: Cores) -> Finding | None:
     """Whether the clock depends on how many cores are busy."""
     state = machine.boost(tree)
     if state is None:
@@ -78,7 +78,7 @@ def boost(tree: Tree, _: Cores) -> Finding | None:
     return Finding("boost", "note", text, "add `boost: off` to the study's settings (needs root)")
 
 
-def huge_pages(tree: Tree, _: Cores) -> Finding | None:
+def huge_pages(tree: FileTree, _: Cores) -> Finding | None:
     """Transparent huge pages, which move memory about in the background."""
     text = tree.text("/sys/kernel/mm/transparent_hugepage/enabled")
     if text is None or "[" not in text:
@@ -90,7 +90,7 @@ def huge_pages(tree: Tree, _: Cores) -> Finding | None:
     return Finding("huge pages", "ok", chosen)
 
 
-def memory(tree: Tree, _: Cores) -> Finding:
+def memory(tree: FileTree, _: Cores) -> Finding:
     """Whether there is memory for tenants."""
     available = machine.memory_bytes(tree, "MemAvailable") or 0
     granted = cgroup.free_memory_bytes(tree)
@@ -102,7 +102,7 @@ def memory(tree: Tree, _: Cores) -> Finding:
     return Finding("memory", "ok" if free >= 2 * _GIB else "warning", text)
 
 
-def swap(tree: Tree, _: Cores) -> Finding | None:
+def swap(tree: FileTree, _: Cores) -> Finding | None:
     """Whether memory may have moved to disk."""
     total, free = (machine.memory_bytes(tree, name) for name in ("SwapTotal", "SwapFree"))
     if not total or free is None:
@@ -118,7 +118,7 @@ def swap(tree: Tree, _: Cores) -> Finding | None:
     return Finding("swap", "ok", f"{total / _GIB:.1f} GiB, unused")
 
 
-def energy_sensor(tree: Tree, _: Cores) -> Finding:
+def energy_sensor(tree: FileTree, _: Cores) -> Finding:
     """Whether energy can be measured."""
     packages = find_packages(tree)
     if packages.denied:
@@ -133,7 +133,7 @@ def energy_sensor(tree: Tree, _: Cores) -> Finding:
     return Finding("energy sensor", "note", "none: runs are without energy")
 
 
-def hardware_counters(tree: Tree, cores: Cores) -> Finding:
+def hardware_counters(tree: FileTree, cores: Cores) -> Finding:
     """Whether instructions and cache misses can be counted."""
     reason = why_not(cores)
     if reason is None:
@@ -148,7 +148,7 @@ def hardware_counters(tree: Tree, cores: Cores) -> Finding:
     return Finding("hardware counters", "note", f"{reason}: runs are without them", fix)
 
 
-def peak_rates(tree: Tree, cores: Cores) -> Finding:
+def peak_rates(tree: FileTree, cores: Cores) -> Finding:
     """Peak rates, measured the first time (a few seconds) and remembered."""
     try:
         peak = roofline(tree, cores)

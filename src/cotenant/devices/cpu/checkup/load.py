@@ -9,7 +9,7 @@ import psutil
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.sensors.accounting import STEAL, open_time
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 _MOMENT_S = 0.3
 _NOTEWORTHY = 0.02
@@ -28,7 +28,7 @@ class Burner:
     cores: float
 
 
-def over_a_moment(tree: Tree, cores: Cores) -> list[Finding | None]:
+def over_a_moment(tree: FileTree, cores: Cores) -> list[Finding | None]:
     """What has to be watched for a while, watched once for all."""
     probe = open_time(tree, cores)
     stolen = probe.read()[STEAL] if probe else 0.0
@@ -64,7 +64,7 @@ def steal(share: float) -> Finding:
     return Finding("steal time", "warning" if share >= 0.03 else "note", text, fix)
 
 
-def pressure(tree: Tree) -> Finding | None:
+def pressure(tree: FileTree) -> Finding | None:
     """Whether tasks waited for a resource during the last ten seconds."""
     waiting = {}
     for resource in ("cpu", "memory", "io"):
@@ -79,7 +79,7 @@ def pressure(tree: Tree) -> Finding | None:
     return Finding("pressure", "warning" if max(waiting.values()) >= 10 else "ok", text)
 
 
-def load_average(tree: Tree, cores: Cores) -> Finding | None:
+def load_average(tree: FileTree, cores: Cores) -> Finding | None:
     """How many tasks wanted to run during the last minute."""
     fields = (tree.text("/proc/loadavg") or "").split()
     if not fields:

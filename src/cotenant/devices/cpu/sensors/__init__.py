@@ -5,10 +5,10 @@ from cotenant.devices.cpu.sensors.accounting import open_memory, open_pressure, 
 from cotenant.devices.cpu.sensors.hardware import open_energy, open_frequency, open_temperature
 from cotenant.devices.cpu.sensors.perf import open_perf
 from cotenant.devices.protocol import Probe
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 
-def open_probes(tree: Tree, cores: Cores) -> tuple[Probe, ...]:
+def open_probes(tree: FileTree, cores: Cores) -> tuple[Probe, ...]:
     """The probes whose source is there and may be read; the checkup says why others are missing."""
     candidates: tuple[Probe | None, ...] = (
         open_time(tree, cores),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cotenant.devices.cpu.cgroup import quota_statistics
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.protocol import SensorInfo
-from cotenant.devices.tree import HeldOpen, Tree
+from cotenant.devices.tree import FileTree, HeldOpen
 
 _STAT = "/proc/stat"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -54,7 +54,7 @@ def _context_switches(data: bytes) -> float:
     return float("nan") if at < 0 else float(data[at + 6 : data.find(b"\n", at + 6)])
 
 
-def open_time(tree: Tree, cores: Cores) -> TimeProbe | None:
+def open_time(tree: FileTree, cores: Cores) -> TimeProbe | None:
     """The probe, if the kernel accounts."""
     try:
         return TimeProbe(HeldOpen(tree.path(_STAT)), cores)
@@ -83,7 +83,7 @@ class QuotaProbe:
         return (float("nan"),)
 
 
-def open_quota(tree: Tree) -> QuotaProbe | None:
+def open_quota(tree: FileTree) -> QuotaProbe | None:
     """The probe, if there is a quota."""
     source = quota_statistics(tree)
     if source is None:
@@ -133,7 +133,7 @@ def _totals(data: bytes) -> dict[bytes, float]:
     return totals
 
 
-def open_pressure(tree: Tree) -> PressureProbe | None:
+def open_pressure(tree: FileTree) -> PressureProbe | None:
     """The probe, if the kernel keeps track (`psi=1`): where it doesn't, the files exist but can't be read."""
     files = []
     for resource in ("cpu", "memory", "io"):
@@ -177,7 +177,7 @@ def _bytes(data: bytes, name: bytes) -> float:
     return float("nan") if at < 0 else float(data[at + len(name) :].split(None, 1)[0]) * 1024
 
 
-def open_memory(tree: Tree) -> MemoryProbe | None:
+def open_memory(tree: FileTree) -> MemoryProbe | None:
     """The probe, if the kernel tells."""
     try:
         return MemoryProbe(HeldOpen(tree.path(_MEMINFO)))

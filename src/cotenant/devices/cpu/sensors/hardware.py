@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cotenant.devices.cpu.cores import Cores
 from cotenant.devices.cpu.machine import is_virtual
 from cotenant.devices.protocol import Probe, SensorInfo
-from cotenant.devices.tree import HeldOpen, Tree
+from cotenant.devices.tree import FileTree, HeldOpen
 
 _CPUINFO = "/proc/cpuinfo"
 
@@ -73,7 +73,7 @@ def _stated_mhz(data: bytes, cores: frozenset[int]) -> list[float]:
     return mhz
 
 
-def open_frequency(tree: Tree, cores: Cores) -> Probe | None:
+def open_frequency(tree: FileTree, cores: Cores) -> Probe | None:
     """The best source there is, if any."""
     try:
         return ScalingProbe(
@@ -114,7 +114,7 @@ class TemperatureProbe:
         return (max(degrees, default=float("nan")),)
 
 
-def open_temperature(tree: Tree) -> TemperatureProbe | None:
+def open_temperature(tree: FileTree) -> TemperatureProbe | None:
     """The probe, if a sensor of the processor answers."""
     monitors = [
         path
@@ -145,7 +145,7 @@ class Packages:
     denied: tuple[str, ...]
 
 
-def find_packages(tree: Tree) -> Packages:
+def find_packages(tree: FileTree) -> Packages:
     """Look for the packages' counters."""
     readable, denied = [], []
     for folder in tree.glob(f"{POWERCAP}/intel-rapl:*"):
@@ -198,7 +198,7 @@ class EnergyProbe:
         return (sum(counter.read() for counter in self._counters) / 1e6,)
 
 
-def open_energy(tree: Tree) -> EnergyProbe | None:
+def open_energy(tree: FileTree) -> EnergyProbe | None:
     """The probe, if every package may be read: the sum of some would pass for the whole."""
     packages = find_packages(tree)
     if not packages.readable or packages.denied:

@@ -8,7 +8,7 @@ from cotenant.devices.nvidia.checkup import driver, sharings, sources, state
 from cotenant.devices.nvidia.checkup.repair import fix, restore
 from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["absent", "checkup", "fix", "restore"]
 
 
-def checkup(device: "CudaDevice", tree: Tree | None = None) -> tuple[Finding, ...]:
+def checkup(device: "CudaDevice", tree: FileTree | None = None) -> tuple[Finding, ...]:
     """The findings of one GPU, after about three seconds of watching its sensors."""
-    tree = tree or Tree()
+    tree = tree or FileTree()
     gpu = device.gpu
     found: list[Finding | None] = [driver.versions(), driver.model(device), driver.torch_for(gpu)]
     try:
@@ -46,11 +46,11 @@ def checkup(device: "CudaDevice", tree: Tree | None = None) -> tuple[Finding, ..
     return tuple(finding for finding in found if finding is not None)
 
 
-def absent(error: DeviceError, tree: Tree | None = None) -> tuple[Finding, ...]:
+def absent(error: DeviceError, tree: FileTree | None = None) -> tuple[Finding, ...]:
     """What can be said if the GPU that was asked for isn't there."""
     found = [
         Finding("GPU", "problem", error.message, error.hint),
-        driver.hardware(tree or Tree()),
+        driver.hardware(tree or FileTree()),
         driver.torch_for(None),
         *sharings.left_behind(),
     ]

@@ -7,7 +7,7 @@ from cotenant.devices.nvidia.nvml import GpuFacts
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.nvidia.torch_side import SEAM, on_cpu
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def torch_for(gpu: GpuFacts | None) -> Finding:
     return Finding("torch", "ok", f"{build.version}, built for {build.built_for}")
 
 
-def hardware(tree: Tree) -> Finding:
+def hardware(tree: FileTree) -> Finding:
     """Whether there is an NVIDIA device on the bus at all."""
     found = [path for path in tree.glob("/sys/bus/pci/devices/*/vendor") if tree.text(path) == NVIDIA]
     loaded = tree.text("/proc/driver/nvidia/version")

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from cotenant.devices.nvidia import controls
 from cotenant.devices.nvidia.nvml import GpuFacts
-from cotenant.devices.nvidia.sharing import Place, leftovers, sharing_modes
+from cotenant.devices.nvidia.sharing import GpuPlace, leftovers, sharing_modes
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError
 
 RESTORE = "cotenant doctor --restore"
 
 
-def every(place: Place) -> Iterator[Finding]:
+def every(place: GpuPlace) -> Iterator[Finding]:
     """A line for each way."""
     for mode in sharing_modes(place):
         if mode.available:
@@ -22,7 +22,7 @@ def every(place: Place) -> Iterator[Finding]:
             yield Finding(f"sharing: {mode.mode}", "note", f"not here, it needs {mode.missing}{instead}")
 
 
-def system_daemon(tree: Tree) -> Finding | None:
+def system_daemon(tree: FileTree) -> Finding | None:
     """Whether somebody else's MPS daemon runs: it takes in every process that isn't told otherwise."""
     pids = []
     for path in tree.glob("/proc/[0-9]*/cmdline"):

@@ -9,7 +9,7 @@ import numpy as np
 from cotenant.devices.nvidia import sensor_faults, sensors
 from cotenant.devices.nvidia.ladder import LADDERS
 from cotenant.devices.protocol import Finding
-from cotenant.devices.tree import Tree
+from cotenant.devices.tree import FileTree
 
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.device import CudaDevice
@@ -61,7 +61,7 @@ def watched(device: "CudaDevice") -> Finding:
     return Finding("sensors", "ok", f"{len(series)} read for {WATCH_S:.0f} s, none stuck")
 
 
-def profiling_counters(tree: Tree) -> Finding | None:
+def profiling_counters(tree: FileTree) -> Finding | None:
     """Whether profilers (DCGM, nsys) may count without root."""
     text = tree.text("/proc/driver/nvidia/params")
     if text is None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import TypeVar
 
 from cotenant.devices.nvidia.sharing import exclusive, green, mig, mps, mps_static, processes, streams
-from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
 from cotenant.devices.protocol import Fixture, SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
@@ -18,7 +18,7 @@ Fixtures = MutableMapping[str, Fixture]
 Kind = TypeVar("Kind", bound=Fixture)
 
 
-def sharing_modes(place: Place) -> tuple[SharingMode, ...]:
+def sharing_modes(place: GpuPlace) -> tuple[SharingMode, ...]:
     """Every way to share this GPU; `alone` is not one, it is the baseline."""
     found = (
         processes.available(place),
@@ -44,7 +44,7 @@ def _only(mode: SharingMode, fit: Sequence[str], why: str, instead: str) -> Shar
 
 
 def arrange(  # noqa: PLR0911 - one return per way
-    place: Place, fixtures: Fixtures, sharing: Sharing, tenants: Sequence[Tenant]
+    place: GpuPlace, fixtures: Fixtures, sharing: Sharing, tenants: Sequence[Tenant]
 ) -> GpuArrangement:
     """Lay a mix out.
 
@@ -84,7 +84,7 @@ def arrange(  # noqa: PLR0911 - one return per way
             return mig.arrange(place, instances, tenants)
 
 
-def _require(place: Place, modes: dict[str, SharingMode], sharing: Sharing) -> None:
+def _require(place: GpuPlace, modes: dict[str, SharingMode], sharing: Sharing) -> None:
     mode = modes.get(sharing.mode)
     if mode is None:
         usable = [name for name, one in modes.items() if one.available]

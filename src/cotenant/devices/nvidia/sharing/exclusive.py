@@ -6,7 +6,7 @@ from typing import Self
 from cotenant.devices.nvidia.library import DriverProblem
 from cotenant.devices.nvidia.nvml import GpuFacts
 from cotenant.devices.nvidia.sharing import compute_mode, streams
-from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
@@ -47,17 +47,17 @@ class ExclusiveFixture:
         return compute_mode.read(self._gpu) == compute_mode.EXCLUSIVE_PROCESS
 
 
-def missing(place: Place) -> str | None:
+def missing(place: GpuPlace) -> str | None:
     """What it takes and isn't here."""
     return None if compute_mode.may_write(place.gpu) else "root: only an administrator may change the compute mode"
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Never for `all`: it keeps everybody else off the GPU, so a study has to name it."""
     lacking = missing(place) or "to be named in a study, since it keeps everybody else off the GPU"
     return SharingMode("exclusive", MEANING, available=False, missing=lacking, instead="streams")
 
 
-def arrange(place: Place, fixture: ExclusiveFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: GpuPlace, fixture: ExclusiveFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Everybody in the one process."""
     return streams.arrange(place, "exclusive", tenants, fixture)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from cotenant.devices.nvidia.green_contexts import bindings_here
-from cotenant.devices.nvidia.seat import SeatOptions
-from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, percentages, whole
+from cotenant.devices.nvidia.seat import GpuSeatOptions
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace, host, percentages, whole
 from cotenant.devices.nvidia.torch_build import torch_build
 from cotenant.devices.protocol import SeatReport, SharingMode
 from cotenant.errors import SharingUnavailable
@@ -16,7 +16,7 @@ GRAIN = {6: (1, 1), 7: (2, 2), 8: (4, 2)}
 FIRST_DRIVER = 550
 
 
-def missing(place: Place) -> str | None:
+def missing(place: GpuPlace) -> str | None:
     """What it takes and isn't here."""
     build = torch_build()
     if place.torch_on_cpu:
@@ -32,7 +32,7 @@ def missing(place: Place) -> str | None:
     return None
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Whether driver and bindings have them."""
     lacking = missing(place)
     return SharingMode(
@@ -40,7 +40,7 @@ def available(place: Place) -> SharingMode:
     )
 
 
-def sms_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
+def sms_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
     """SMs for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
@@ -55,10 +55,10 @@ def sms_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[i
     return parts
 
 
-def arrange(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Everybody in one process, each in its context."""
     parts = sms_of(place, sharing, tenants)
-    seats: list[SeatOptions] = [{"green_sms": list(parts), "green_part": number} for number in range(len(parts))]
+    seats: list[GpuSeatOptions] = [{"green_sms": list(parts), "green_part": number} for number in range(len(parts))]
     hosts = (host(place, [(number, tenant, seats[number]) for number, tenant in enumerate(tenants)]),)
     names = tuple(tenant.name for tenant in tenants)
     return GpuArrangement(
@@ -70,7 +70,7 @@ def arrange(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArr
     )
 
 
-def _elsewhere(place: Place, parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
+def _elsewhere(place: GpuPlace, parts: Mapping[str, int], reports: Mapping[str, SeatReport]) -> list[str]:
     """Tenants without a context, or with one that the driver says is of another size; parts of one split never overlap.
 
     The driver may round up by a step; a larger part than that is not what was asked for.
@@ -85,5 +85,5 @@ def _elsewhere(place: Place, parts: Mapping[str, int], reports: Mapping[str, Sea
     return sentences
 
 
-def _grain(place: Place) -> tuple[int, int]:
+def _grain(place: GpuPlace) -> tuple[int, int]:
     return GRAIN.get(place.gpu.compute_capability[0], (8, 8))

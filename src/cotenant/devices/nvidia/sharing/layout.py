@@ -6,11 +6,11 @@ from typing import Any
 
 from cotenant.devices.cpu.sharing import thread_environment
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
-from cotenant.devices.nvidia.seat import SeatOptions
+from cotenant.devices.nvidia.seat import GpuSeatOptions
 from cotenant.devices.protocol import Fixture, HostPlan, SeatPlan, SeatReport
-from cotenant.devices.shares import percent_of_sms
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Sharing, Tenant
+from cotenant.tenancy.shares import percent_of_sms
 from cotenant.workloads.protocol import Dtype
 
 NO_DAEMON = "/nonexistent/cotenant-without-mps"
@@ -22,7 +22,7 @@ NEARLY_ALL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GpuPlace:
     """The GPU as sharings see it."""
 
     gpu: GpuFacts
@@ -114,10 +114,10 @@ def _differences(name: str, wanted: Expected, observed: Mapping[str, Any]) -> li
 
 
 def host(
-    place: Place, seats: Sequence[tuple[int, Tenant, SeatOptions]], env: Mapping[str, str] | None = None
+    place: GpuPlace, seats: Sequence[tuple[int, Tenant, GpuSeatOptions]], env: Mapping[str, str] | None = None
 ) -> HostPlan:
     """One process that sees the GPU and nothing else; ``env`` is what the sharing adds."""
-    everyone: SeatOptions = {
+    everyone: GpuSeatOptions = {
         "kind": "cuda",
         "index": 0,  # the only one it sees
         "threads": place.threads,
@@ -133,23 +133,23 @@ def host(
 
 
 def host_plan(
-    everyone: SeatOptions, seats: Sequence[tuple[int, Tenant, SeatOptions]], env: Mapping[str, str]
+    everyone: GpuSeatOptions, seats: Sequence[tuple[int, Tenant, GpuSeatOptions]], env: Mapping[str, str]
 ) -> HostPlan:
     """One process and who sits in it."""
     plans = []
     for index, tenant, own in seats:
-        options: SeatOptions = {**everyone, **own, "threads": tenant.threads or everyone["threads"]}
+        options: GpuSeatOptions = {**everyone, **own, "threads": tenant.threads or everyone["threads"]}
         plans.append(SeatPlan(index, {**options}))
     threads = max(int(plan.options["threads"]) for plan in plans)
     return HostPlan(seats=tuple(plans), env={**thread_environment(threads), **env})
 
 
-def on_instance(place: Place, instance: Instance) -> Place:
+def on_instance(place: GpuPlace, instance: Instance) -> GpuPlace:
     """The same place, on a MIG instance."""
     return replace(place, visible=instance.uuid, sms=instance.sms or None)
 
 
-def whole(place: Place) -> Expected:
+def whole(place: GpuPlace) -> Expected:
     """All of the device."""
     # torch names the parent of a MIG instance, so there the number of SMs has to do.
     # The driver's library counts cores, and what makes up an SM is from a table: a little less is no proof of a share.

@@ -12,7 +12,7 @@ from typing import Self
 
 from cotenant.devices.nvidia import nvml, tools
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
-from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, on_instance, shares_of
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, GpuPlace, host, on_instance, shares_of
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import CotenantError, SharingUnavailable
@@ -135,7 +135,7 @@ def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
     return fitting[min(fitting)] if fitting else ()
 
 
-def missing(place: Place) -> str | None:
+def missing(place: GpuPlace) -> str | None:
     """What it takes and isn't here, whichever instances are wanted."""
     if place.gpu.mig_mode is None:
         return f"MIG: {place.gpu.label} can't be cut into instances"
@@ -148,7 +148,7 @@ def missing(place: Place) -> str | None:
     return None
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Whether it can be had without turning MIG on; a study that names `mig` turns it on, `all` does not."""
     lacking = missing(place)
     if lacking is None and not place.gpu.mig_mode:
@@ -158,7 +158,7 @@ def available(place: Place) -> SharingMode:
     )
 
 
-def wanted(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[str, ...]:
+def wanted(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[str, ...]:
     """A profile for each tenant: as its share says, else the largest that all can have. Raises SharingUnavailable."""
     can = profiles_of(place.gpu)
     shares = tuple(str(share) for share in shares_of(sharing, tenants))
@@ -193,7 +193,7 @@ def wanted(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[s
     return shares
 
 
-def arrange(place: Place, fixture: MigFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: GpuPlace, fixture: MigFixture, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Each tenant in a process that sees its instance only."""
 
     def plan() -> tuple[HostPlan, ...]:

@@ -15,7 +15,7 @@ from cotenant.devices.nvidia.sharing.layout import (
     MANY_SMS,
     Expected,
     GpuArrangement,
-    Place,
+    GpuPlace,
     host,
     percentages,
     ranks,
@@ -37,7 +37,7 @@ class MpsFixture:
 
     alone = False
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: GpuPlace) -> None:
         self.daemon = Daemon(private_directory(), place.visible)
         self.name = f"the MPS daemon of {place.gpu.label}"
         self._left: Leftover | None = None
@@ -65,7 +65,7 @@ class MpsFixture:
         return self.daemon.answers()
 
 
-def missing(place: Place) -> str | None:
+def missing(place: GpuPlace) -> str | None:
     """What it takes and isn't here."""
     if not tools.there(CONTROL):
         return f"{CONTROL}, which comes with the driver"
@@ -77,7 +77,7 @@ def missing(place: Place) -> str | None:
     return None
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Whether a daemon of ours could run."""
     lacking = missing(place)
     return SharingMode(
@@ -85,7 +85,7 @@ def available(place: Place) -> SharingMode:
     )
 
 
-def arrange(place: Place, fixture: MpsFixture, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: GpuPlace, fixture: MpsFixture, sharing: Sharing, tenants: Sequence[Tenant]) -> GpuArrangement:
     """Clients of the daemon, each with its cap and its priority."""
     shares = percentages(sharing, tenants, disjoint=False)
     if shares and place.gpu.compute_capability < (7, 0):
@@ -113,7 +113,7 @@ def arrange(place: Place, fixture: MpsFixture, sharing: Sharing, tenants: Sequen
     )
 
 
-def _expected(place: Place, share: float | None) -> Expected:
+def _expected(place: GpuPlace, share: float | None) -> Expected:
     everything = whole(place)
     if share is None or place.sms is None:
         return everything

@@ -5,7 +5,7 @@ from typing import Self
 
 from cotenant.devices.nvidia.sharing import mps
 from cotenant.devices.nvidia.sharing.daemon import Daemon, private_directory
-from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, Place, host, percentages
+from cotenant.devices.nvidia.sharing.layout import Expected, GpuArrangement, GpuPlace, host, percentages
 from cotenant.devices.nvidia.sharing.leftovers import Leftover, leave
 from cotenant.devices.protocol import HostPlan, SharingMode
 from cotenant.errors import SharingUnavailable
@@ -21,7 +21,7 @@ class StaticFixture:
 
     alone = True
 
-    def __init__(self, place: Place, chunks: tuple[int, ...]) -> None:
+    def __init__(self, place: GpuPlace, chunks: tuple[int, ...]) -> None:
         self.daemon = Daemon(private_directory(), place.visible)
         self.name = f"the MPS daemon of {place.gpu.label} with {len(chunks)} partitions"
         self.partitions: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ class StaticFixture:
         )
 
 
-def chunk_sms(place: Place) -> int:
+def chunk_sms(place: GpuPlace) -> int:
     """SMs come in chunks of this size."""
     return 8 if place.gpu.compute_capability >= (9, 0) else 4
 
 
-def missing(place: Place) -> str | None:
+def missing(place: GpuPlace) -> str | None:
     """What it takes and isn't here."""
     lacking = mps.missing(place)
     if lacking is not None:
@@ -80,7 +80,7 @@ def missing(place: Place) -> str | None:
     return None
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Whether the driver has them."""
     lacking = missing(place)
     return SharingMode(
@@ -92,7 +92,7 @@ def available(place: Place) -> SharingMode:
     )
 
 
-def chunks_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
+def chunks_of(place: GpuPlace, sharing: Sharing, tenants: Sequence[Tenant]) -> tuple[int, ...]:
     """Chunks for each tenant: as its share says, rounded down, or an even split. Raises SharingUnavailable."""
     shares = percentages(sharing, tenants, disjoint=True) or (100 / len(tenants),) * len(tenants)
     if place.sms is None:
@@ -107,7 +107,9 @@ def chunks_of(place: Place, sharing: Sharing, tenants: Sequence[Tenant]) -> tupl
     return chunks
 
 
-def arrange(place: Place, fixture: StaticFixture, chunks: Sequence[int], tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(
+    place: GpuPlace, fixture: StaticFixture, chunks: Sequence[int], tenants: Sequence[Tenant]
+) -> GpuArrangement:
     """Each tenant in its partition."""
     size = chunk_sms(place)
 

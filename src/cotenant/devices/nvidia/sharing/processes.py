@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cotenant.devices.nvidia.sharing import compute_mode
-from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, whole
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace, host, whole
 from cotenant.devices.protocol import SharingMode
 from cotenant.errors import SharingUnavailable
 from cotenant.tenancy.nouns import Tenant
@@ -11,7 +11,7 @@ from cotenant.tenancy.nouns import Tenant
 MEANING = "one process per tenant; the driver gives each the whole GPU in turns"
 
 
-def available(place: Place) -> SharingMode:
+def available(place: GpuPlace) -> SharingMode:
     """Unless an administrator lets only one process, or none, on the GPU."""
     now = compute_mode.read(place.gpu)
     if now in {compute_mode.DEFAULT, None}:
@@ -20,7 +20,7 @@ def available(place: Place) -> SharingMode:
     return SharingMode("processes", MEANING, available=False, missing=missing, instead="streams")
 
 
-def arrange(place: Place, mode: str, tenants: Sequence[Tenant]) -> GpuArrangement:
+def arrange(place: GpuPlace, mode: str, tenants: Sequence[Tenant]) -> GpuArrangement:
     """`alone` or `processes`."""
     if mode == "alone" and len(tenants) != 1:
         raise SharingUnavailable(

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from cotenant.devices.nvidia.seat import SeatOptions
-from cotenant.devices.nvidia.sharing.layout import GpuArrangement, Place, host, ranks, whole
+from cotenant.devices.nvidia.seat import GpuSeatOptions
+from cotenant.devices.nvidia.sharing.layout import GpuArrangement, GpuPlace, host, ranks, whole
 from cotenant.devices.protocol import Fixture, SeatReport, SharingMode
 from cotenant.tenancy.nouns import Tenant
 
@@ -15,7 +15,7 @@ def available() -> SharingMode:
     return SharingMode("streams", MEANING)
 
 
-def arrange(place: Place, mode: str, tenants: Sequence[Tenant], fixture: Fixture | None = None) -> GpuArrangement:
+def arrange(place: GpuPlace, mode: str, tenants: Sequence[Tenant], fixture: Fixture | None = None) -> GpuArrangement:
     """Everybody in one process."""
     order = ranks(tenants)
     seats = [(index, tenant, _seat(order[index])) for index, tenant in enumerate(tenants)]
@@ -30,7 +30,7 @@ def arrange(place: Place, mode: str, tenants: Sequence[Tenant], fixture: Fixture
     )
 
 
-def _seat(rank: int) -> SeatOptions:
+def _seat(rank: int) -> GpuSeatOptions:
     return {"stream": True, "priority": rank}
 
 

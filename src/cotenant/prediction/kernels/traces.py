@@ -1,24 +1,17 @@
-"""Traces: a workload's kernels, found once and kept; their times on a GPU, to be looked at and calibrated."""
+"""The kernels of a request with their times on a GPU, summed by name; and times scaled to a measurement."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs
-from cotenant.prediction.kernels.fusion import Attention, Fusion, kernels_of
-from cotenant.prediction.kernels.software import EXECUTIONS, Execution
-from cotenant.workloads.catalogue import find
-from cotenant.workloads.protocol import WorkloadSpec
-
-_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class KernelLine:
     """All kernels of one name in a trace."""
 
     name: str
@@ -54,37 +47,11 @@ class KernelTrace:
     launches: int
     device_ns: float
     """All kernels one after the other; simulated."""
-    lines: tuple[Line, ...]
+    lines: tuple[KernelLine, ...]
     """By name, what takes longest first."""
 
 
-def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
-    """The kernels of one request of a workload, from a dry run of the real model that is kept on disk.
-
-    Args:
-        spec: Which, with its dtype.
-        execution: How it is executed; None: as the spec's software does.
-
-    Raises:
-        WorkloadError: It can't be seen before it runs.
-    """
-    executed = execution or EXECUTIONS[spec.software or "eager"]
-    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.attention)
-
-
-@lru_cache(maxsize=_KEPT)
-def _kernels_for(spec_json: str, fusion: Fusion, attention: Attention) -> Kernels:
-    spec = WorkloadSpec.model_validate_json(spec_json)
-    operators = find(spec.name).properties(spec).operators
-    if not operators:
-        raise WorkloadError(
-            f"{spec.name} can't be simulated: its operators can't be seen before it runs",
-            hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
-        )
-    return kernels_of(operators, fusion=fusion, attention=attention)
-
-
-def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:
+def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[KernelLine, ...]:
     """A trace as a person wants to see it: by name, what takes longest first.
 
     Args:
@@ -95,7 +62,7 @@ def look_at(kernels: Kernels, costs: Costs, *, sms: int) -> tuple[Line, ...]:
     return tuple(sorted(_lines(kernels, costs, sms), key=lambda line: -line.time_ns))
 
 
-def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[Line]:
+def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[KernelLine]:
     total = max(costs.total_ns, 1e-9)
     for number, name in enumerate(kernels.names):
         rows = np.flatnonzero(kernels.name == number)
@@ -109,7 +76,7 @@ def _lines(kernels: Kernels, costs: Costs, sms: int) -> Iterator[Line]:
             "L2": float(costs.l2_ns[rows].sum()),
             "launches": float(costs.fixed_ns[rows].sum()),
         }
-        yield Line(
+        yield KernelLine(
             name=name,
             kind=KINDS[int(kernels.kind[rows[0]])],
             count=int(rows.size),

@@ -1,0 +1,82 @@
+"""A request on a part of a typical GPU of its kind, ready for the engine."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.kernels.columns import Floats
+from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.kernels.traces import calibrated
+from cotenant.prediction.sharing.layout import Part, whole_of
+from cotenant.prediction.sharing.trace import Trace, trace_of
+
+
+def on_part(
+    gpu: GpuSpec,
+    request: RequestKernels,
+    part: Part,
+    *,
+    launch_ns: Floats | None = None,
+    fit: SoloFit = UNFITTED,
+    measured_ms: float | None = None,
+    clock_mhz: float | None = None,
+) -> Trace:
+    """The request's kernels with their times on this part.
+
+    Args:
+        gpu: Which.
+        request: What runs.
+        part: SMs and bandwidth that it has.
+        launch_ns: Host time of each kernel's launches; None: what is usual for its software.
+        fit: How its times on the user's machine differ.
+        measured_ms: A measured time of its kernels alone on the whole GPU, which scales all of them.
+        clock_mhz: None: the clock that costs assume.
+    """
+    costs = solo_costs(
+        request.kernels,
+        gpu,
+        sms=part.sms,
+        bandwidth_share=part.dram_share,
+        l2_share=part.dram_share,
+        clock_mhz=clock_mhz,
+    ).slowed(request.execution.slower * fit.device)
+    if measured_ms is not None:
+        alone = solo_costs(request.kernels, gpu).total_ns
+        costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
+    return trace_of(
+        request.kernels,
+        costs,
+        domain_sms=part.domain_sms,
+        bytes_per_ns=gpu.bandwidth_gb_s * part.dram_share,
+        launch_ns=(request.execution.launch_ns(request.kernels, gpu.architecture) if launch_ns is None else launch_ns)
+        * fit.host,
+        slot=request.slot,
+        before_us=request.execution.before_us * fit.host + fit.item_ns * request.spec.batch / 1e3,
+        after_us=request.execution.after_us * fit.host,
+    )
+
+
+def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> Solo:
+    """A measured time of this request alone on the whole GPU, beside what the simulation takes for it."""
+    trace = on_part(gpu, request, whole_of(gpu))
+    return Solo(
+        request.spec.batch,
+        measured_ns,
+        launched_ns=np.cumsum(trace.launch_ns),
+        remaining_ns=np.cumsum(trace.duration_ns[::-1])[::-1],
+        around_ns=trace.before_ns + trace.after_ns,
+    )
+
+
+def between_clocks(gpu: GpuSpec, clock_mhz: float, at: Callable[[float], Trace]) -> Trace:
+    """The trace at a clock between two of the GPU's steps, where times go with 1 / clock.
+
+    Hardly two dies of a fleet settle at the same clock; traces at the steps serve them all.
+    """
+    step = gpu.clocks_mhz.step
+    low = clock_mhz // step * step or step
+    weight = (1 / low - 1 / clock_mhz) / (1 / low - 1 / (low + step))
+    return at(low).towards(at(low + step), weight)
