@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import Kernels
-from cotenant.prediction.kernels.fusion import Attention, Fusion, kernels_of
+from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
 from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
 from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads import find
@@ -45,11 +45,11 @@ def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kerne
         WorkloadError: It can't be seen before it runs.
     """
     executed = execution or EXECUTIONS[spec.software or "eager"]
-    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.attention)
+    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.tf32, executed.attention)
 
 
 @lru_cache(maxsize=_KEPT)
-def _kernels_for(spec_json: str, fusion: Fusion, attention: Attention) -> Kernels:
+def _kernels_for(spec_json: str, fusion: Fusion, tf32: Tf32, attention: Attention) -> Kernels:
     spec = WorkloadSpec.model_validate_json(spec_json)
     operators = find(spec.name).properties(spec).operators
     if not operators:
@@ -57,4 +57,4 @@ def _kernels_for(spec_json: str, fusion: Fusion, attention: Attention) -> Kernel
             f"{spec.name} can't be simulated: its operators can't be seen before it runs",
             hint="simulate a model of the catalogue (`cotenant workloads`) or a model file",
         )
-    return kernels_of(operators, fusion=fusion, attention=attention)
+    return kernels_of(operators, fusion=fusion, tf32=tf32, attention=attention)

@@ -19,6 +19,8 @@ batch, then for what does. Averages of the same four models, told apart by their
 
 KERNELS = 100
 """Kernels of a request of which nobody counted them."""
+WAVES = 4.0
+"""Rounds of thread blocks of such a kernel."""
 VARIATION = 1.0
 """Coefficient of variation of its kernels' lengths."""
 
@@ -107,6 +109,9 @@ class Anatomy:
             tensor=np.zeros(2 * kernels),
             launch_ns=_in_turn(ones * (self.host_time(batch) / kernels * unit_ns), 0.0 * ones),
             slot=np.zeros(2 * kernels, np.int64),
+            block_ns=np.maximum(_in_turn(lengths * (sm + dram), lengths * fixed), _SHORTEST_NS) / WAVES,
+            holds=_in_turn(ones, ones * FIXED_HOLDS),
+            waited=np.zeros(2 * kernels),
             before_ns=serial * unit_ns,
         )
 

@@ -39,20 +39,20 @@ class Costs:
     """What no resource shortens: start, fill, drain."""
     sms: Floats
     """SMs that it keeps busy; it can't use more."""
+    waves: Floats
+    """Rounds of thread blocks that it takes, at least 1: a block holds its SM for its time divided by this."""
     dram_bytes: Floats
     """Traffic that reaches DRAM."""
     tensor: Bools
     """Tensor cores do the arithmetic."""
 
-    def slowed(self, factor: float) -> "Costs":
-        """The same by kernels that take this much longer."""
-        if factor == 1.0:
+    def slowed(self, factor: float, gap_ns: float = 0.0) -> "Costs":
+        """The same by kernels that take this much longer, and begin this much later each."""
+        if factor == 1.0 and gap_ns == 0.0:
             return self
-        times = {
-            name: getattr(self, name) * factor
-            for name in ("duration_ns", "compute_ns", "memory_ns", "l2_ns", "fixed_ns")
-        }
-        return replace(self, **times)
+        times = {name: getattr(self, name) * factor for name in ("compute_ns", "memory_ns", "l2_ns")}
+        later = {name: getattr(self, name) * factor + gap_ns for name in ("duration_ns", "fixed_ns")}
+        return replace(self, **times, **later)
 
     @property
     def total_ns(self) -> float:
@@ -109,10 +109,11 @@ def solo_costs(
     on_cores, sm_rate = _sm_rates(kernels, part, efficiency)
     dram_bytes = _dram_traffic(kernels, part, efficiency)
     compute, used, partial = _plain_compute(kernels, part, efficiency, sm_rate)
+    waves = np.maximum(1.0, kernels.blocks / (part.sms * efficiency.small_blocks))
     products = np.isin(kernels.kind, _PRODUCTS)
     if products.any():
         rows = np.flatnonzero(products)
-        compute[rows], used[rows], partial[rows] = _tiled_compute(
+        compute[rows], used[rows], partial[rows], waves[rows] = _tiled_compute(
             kernels.take(rows),
             part,
             efficiency,
@@ -136,6 +137,7 @@ def solo_costs(
         l2_ns=l2,
         fixed_ns=fixed + np.where(transfers, wire, 0.0),
         sms=np.where(transfers, 0.0, used),
+        waves=waves,
         dram_bytes=dram_bytes,
         tensor=on_cores,
     )
@@ -191,15 +193,16 @@ def _plain_compute(
 
 def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on_cores: Bools) -> Floats:
     rate = sm_rate * np.where(kernels.kind == _GEMM, 1.0, efficiency.convolution)
+    rate = rate * np.where(kernels.kind == _GRADIENT, efficiency.gradient, 1.0)
     return rate * np.where((kernels.kind == _CONV3X3) & ~on_cores, efficiency.winograd, 1.0)
 
 
 def _tiled_compute(
     kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Arithmetic time, SMs used and extra traffic with the tile and split that end first, as libraries choose them."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Arithmetic time, SMs used, extra traffic and waves with the tile and split that end first, as libraries choose."""
     best = np.full(len(kernels), np.inf)
-    compute, used, partial = best.copy(), best.copy(), best.copy()
+    compute, used, partial, turns = best.copy(), best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
     long_sums = kernels.kind == _GRADIENT
@@ -222,4 +225,5 @@ def _tiled_compute(
             compute = np.where(better, arithmetic, compute)
             used = np.where(better, busy, used)
             partial = np.where(better, extra, partial)
-    return compute, used, partial
+            turns = np.where(better, np.maximum(1.0, np.ceil(waves)), turns)
+    return compute, used, partial, turns

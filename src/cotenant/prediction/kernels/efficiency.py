@@ -64,6 +64,9 @@ class Efficiency:
     """Share of the DRAM bandwidth, by kind of kernel."""
     convolution: float = 0.89
     """What a convolution gets of a product of the same size."""
+    gradient: float = 0.8
+    """What the weight gradient of a convolution gets of one of the same size: fitted on ResNets and VGGs trained on an
+    RTX 3090 (huggingface/pytorch-image-models)."""
     winograd: float = 2.25
     """How much less arithmetic 3x3 convolutions need without tensor cores: F(2x2, 3x3) of Winograd's algorithms."""
     feeding: float = 0.25
@@ -98,6 +101,8 @@ class Efficiency:
         }
     )
     """What libraries get out of an architecture's tensor cores, against Ampere's."""
+    small_blocks: float = 8.0
+    """Blocks of a pointwise kernel that an SM holds at once: 2048 threads in blocks of 256."""
     l2_bytes_per_clock: float = 40.0
     """Bytes that an SM gets from L2 in a clock."""
     l2_kept: float = 0.25

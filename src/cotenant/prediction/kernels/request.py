@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
-from cotenant.prediction.kernels.fusion import kernels_of
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
 from cotenant.prediction.sharing.trace import Trace
@@ -57,7 +56,7 @@ def training(
 ) -> RequestKernels:
     """Forward, backward and the optimiser."""
     forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
-    before = len(kernels_of(forward, fusion=execution.fusion, attention=execution.attention))
+    before = len(execution.kernels(forward))
     return RequestKernels(spec, properties, execution, kernels, *_training(kernels, before))
 
 
@@ -78,7 +77,7 @@ def staged(
     for cost in costs:
         operators = cost.operators or (_NOTHING,)
         if operators not in known:
-            known[operators] = kernels_of(operators, fusion=execution.fusion, attention=execution.attention)
+            known[operators] = execution.kernels(operators)
         parts.append(known[operators])
     sizes = [len(part) for part in parts]
     starts = np.cumsum(sizes) - np.array(sizes)
