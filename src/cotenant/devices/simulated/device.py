@@ -21,8 +21,9 @@ from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_solos, matched
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.columns import Floats
-from cotenant.prediction.kernels.cost import plain_roofline_ns
+from cotenant.prediction.kernels.cost import least_ns
 from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
@@ -67,7 +68,7 @@ class SimulatedGpu(SingleDevice):
     simulated: bool = True
     _requests: dict[str, RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
-    _fits: dict[tuple[str, tuple[SoloTime, ...]], SoloFit] = field(default_factory=dict)
+    _fits: dict[tuple[str, tuple[SoloTime, ...]], tuple[RequestKernels, SoloFit]] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
 
@@ -195,8 +196,10 @@ class SimulatedGpu(SingleDevice):
             return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
         return request.execution.launch_ns(request.kernels, self.gpu.architecture)
 
-    def solo_fit(self, request: RequestKernels, controls: Controls) -> SoloFit:
-        """What the measured solo times say about this request.
+    def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
+        """The request as the measured solo times show it, and what they say about host and device.
+
+        Whether products in float32 were rounded for tensor cores is up to the user's software; the times tell.
 
         Raises:
             DeviceError: A time is shorter than the GPU's peak rates allow.
@@ -204,18 +207,27 @@ class SimulatedGpu(SingleDevice):
         spec = request.spec
         given = [one for one in controls.solo_ms if one.of_kind(spec)]
         if not given:
-            return UNFITTED
+            return request, UNFITTED
         key = (spec.model_dump_json(), controls.solo_ms)
         if key not in self._fits:
-            measured = [self._solo(one, self.request(one.spec(spec))) for one in given]
-            fit = fit_solos(measured)
-            exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
-            self._fits[key] = matched(fit, exact[0]) if exact else fit
+            variants = [request.execution]
+            if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32:
+                variants.append(replace(request.execution, tf32="all"))
+            fits = [self._fitted(spec, given, variant) for variant in variants]
+            self._fits[key] = min(fits, key=lambda found: found[1].cost)
         return self._fits[key]
+
+    def _fitted(
+        self, spec: WorkloadSpec, given: Sequence[SoloTime], execution: Execution
+    ) -> tuple[RequestKernels, SoloFit]:
+        measured = [self._solo(one, request_of(one.spec(spec), execution)) for one in given]
+        fit = fit_solos(measured)
+        exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
+        return request_of(spec, execution), matched(fit, exact[0]) if exact else fit
 
     def _solo(self, time: SoloTime, request: RequestKernels) -> Solo:
         kernels = request.kernels
-        arithmetic_ns = plain_roofline_ns(kernels, self.gpu, traffic=False).sum()
+        arithmetic_ns = least_ns(kernels, self.gpu)
         if time.ms * 1e6 < arithmetic_ns:
             raise DeviceError(
                 f"{time.row}: {time.workload} in {time.ms:g} ms would be faster than the peak rate of "
@@ -236,13 +248,15 @@ class SimulatedGpu(SingleDevice):
         spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
 
+        request, fit = self.calibrated(request, controls)
+
         def typical(clock: float | None) -> Trace:
             return on_part(
                 self.gpu,
                 request,
                 part,
                 launch_ns=self.launch_ns(request, controls),
-                fit=self.solo_fit(request, controls),
+                fit=fit,
                 measured_ms=measured_ms,
                 clock_mhz=clock,
             )

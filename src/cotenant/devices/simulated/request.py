@@ -13,14 +13,14 @@ from cotenant.workloads.protocol import Staged, WorkloadSpec
 _KEPT = 256
 
 
-def request_of(spec: WorkloadSpec) -> RequestKernels:
-    """The request of this spec, whose dtype must be given.
+def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
+    """The request of this spec, whose dtype must be given; executed as its software does unless told otherwise.
 
     Raises:
         WorkloadError: Its kernels can't be known before it runs.
     """
     workload = find(spec.name)
-    execution = EXECUTIONS[spec.software or "eager"]
+    execution = execution or EXECUTIONS[spec.software or "eager"]
     if isinstance(workload, Staged):
         return staged(spec, workload.properties(spec), execution, workload.stage_costs(spec))
     kernels, properties = kernels_for(spec, execution), workload.properties(spec)

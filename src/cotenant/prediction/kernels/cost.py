@@ -143,13 +143,18 @@ def solo_costs(
     )
 
 
-def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec, *, traffic: bool = True) -> Floats:
-    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth, or arithmetic alone."""
+def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
+    """The trivial baseline: the larger of arithmetic at peak and traffic at full bandwidth."""
     vector = np.array([gpu.vector_rate(dtype) for dtype in DTYPES])[kernels.dtype]
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
     peak = np.where(kernels.tensor & (cores > 0), cores, vector)
-    arithmetic = kernels.flops / peak * 1e9
-    return np.maximum(arithmetic, (kernels.read + kernels.written) / gpu.bandwidth_gb_s) if traffic else arithmetic
+    return np.maximum(kernels.flops / peak * 1e9, (kernels.read + kernels.written) / gpu.bandwidth_gb_s)
+
+
+def least_ns(kernels: Kernels, gpu: GpuSpec) -> float:
+    """What no software can beat: all arithmetic at the highest rate, float32 rounded where tensor cores take it so."""
+    rates = np.array([max(gpu.vector_rate(dtype), gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES])
+    return float((kernels.flops / rates[kernels.dtype]).sum() * 1e9)
 
 
 def _overlapped(exponent: float, *times: Floats) -> Floats:
