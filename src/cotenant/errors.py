@@ -13,6 +13,11 @@ CotenantError
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
 ├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
+
+Warnings are sentences too; the command line prints them as such:
+
+IntegrityWarning        a run has no seals, so damage to it could not be noticed
+└── DamagedTrials       trials don't match their seals, or are gone, and were left out
 """
 
 
@@ -75,3 +80,11 @@ class SchedulingError(CotenantError):
 
 class TenantFailed(CotenantError):
     """A tenant's process crashed, hung or ran out of memory."""
+
+
+class IntegrityWarning(UserWarning):
+    """A run was read, but damage to its files could not be noticed: it has no seals."""
+
+
+class DamagedTrials(IntegrityWarning):
+    """A run was read without those of its trials that are damaged or gone."""

@@ -13,6 +13,7 @@ from cotenant.api.show import show
 from cotenant.cli.main import main
 from cotenant.devices import find_device
 from cotenant.devices.nvidia import nvml
+from cotenant.devices.single import SingleDevice
 from cotenant.errors import DataError, DeviceError, RunFolderError, TenantFailed
 from cotenant.measure.profile.kernels import from_export, of_trial, samples_of_trial
 from cotenant.measure.profile.tools import ON_A_CPU, choose
@@ -156,9 +157,10 @@ class TestWithNsys:
         assert "holds no kernels" in note
 
 
-class Gpu:
+class Gpu(SingleDevice):
     simulated = False
     name = "cuda:1"
+    nsys_index = 1
 
 
 class TestChoosingTheTool:
@@ -245,7 +247,7 @@ class TestFilesOfOtherTools:
         from cotenant.store.folder import RunFolder
 
         RunFolder.create(tmp_path / "run", {"run": "r"})
-        with pytest.raises(RunFolderError, match="no profile pass"):
+        with pytest.raises(RunFolderError, match="not a profile pass"):
             profile(tmp_path / "run")
 
     def test_neither_a_study_nor_a_file(self, capsys):

@@ -51,6 +51,7 @@ class TestLifeOfARun:
             "trials.parquet",
             "tenants.parquet",
             "requests.parquet",
+            "seal.json",
         }
 
     def test_nothing_unfinished_is_left_after_a_commit(self, run):

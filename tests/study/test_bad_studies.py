@@ -65,8 +65,8 @@ def problems_of(text: str) -> list[str]:
         ("load: 5", "load: expected a load such as closed(1) or poisson(70%), not 5"),
         ("params: 5", "params: expected a mapping of the workload's own options such as {size: 2048}, not 5"),
         ("params: {size: .inf}", "params: size is inf; expected a finite number"),
-        ("mode: !!python/name:os.system x", 'mode: tags such as "!!python/name:os.system" are not used in studies'),
-        ("batch: !!int four", 'batch: tags such as "!!int" are not used in studies'),
+        ("mode: !!python/name:os.system x", 'mode: tags such as "!!python/name:os.system" are not used here'),
+        ("batch: !!int four", 'batch: tags such as "!!int" are not used here'),
     ],
 )
 def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
@@ -146,7 +146,7 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
         ("loads: closed(1)", 'loads: expected a list such as [closed(1), poisson(70%)], not "closed(1)"'),
         ("loads: ['trace(no.csv, 5)']", 'loads.0: there is no trace file "no.csv" beside the study (in {folder})'),
         (
-            "budget: 10s",
+            "window: 2s\nlead: 300ms\nbudget: 10s",
             (
                 "budget: 10s has no room for 3 blocks of at least 3 trials, 20.7s; "
                 "raise it, shorten the window or lower blocks.min"
@@ -211,17 +211,17 @@ def test_a_name_that_is_not_usable(name: str, sentence: str):
                 "put quotes around text that holds ': '"
             ),
         ),
-        (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; a study is one document"),
+        (f"{GOOD}---\na: 1\n", "s.yaml:2: a second document (---) begins here; the file has to be one document"),
         (f"{GOOD}window: 1s\nwindow: 2s\n", "s.yaml:2: window: is written twice, here and on line 3; keep one"),
         (
             "tenants: {? [a] : {workload: spin}, b: {workload: spin}}\n",
             "s.yaml:1: tenants: line 1 has a list or mapping as a key; keys are text",
         ),
-        ("tenants: {a\x01: 1}\n", "s.yaml:1: holds a control character; a study is plain text"),
+        ("tenants: {a\x01: 1}\n", "s.yaml:1: holds a control character; the file has to be plain text"),
         ("a: " + "[" * 50 + "]" * 50, "s.yaml:1: nested more than 20 levels deep"),
         (
             "a: &a [x]\nb: &b [*a, *a]\n",
-            "s.yaml:1: anchors (&) and aliases (*) are not used in studies; write the value out",
+            "s.yaml:1: anchors (&) and aliases (*) are not used here; write the value out",
         ),
     ],
 )

@@ -25,35 +25,38 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     from cotenant.analyse.comparison.environment import differences, forbids
     from cotenant.analyse.comparison.history import compare_history
     from cotenant.analyse.comparison.pair import compare_pair
-    from cotenant.api.device_facts import cores_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.folder import RunFolder
+    from cotenant.store.reading import open_runs
 
-    folders = [RunFolder.open(baselines.resolve(str(run))) for run in runs]
-    if len(folders) < 2:
+    paths = [baselines.resolve(str(run)) for run in runs]
+    if len(paths) < 2:
         raise RunFolderError("A comparison needs two runs or more.", hint="cotenant compare BEFORE NOW")
-    for earlier, later in pairwise(folders):
-        if reason := forbids(earlier.manifest, later.manifest):
-            raise RunFolderError(
-                f"{earlier.path} and {later.path} can't be compared: {reason}.",
-                hint="Compare runs of one study on one device.",
-            )
-    cores = {folder.run: cores_of(folder.manifest) for folder in folders}
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise RunFolderError(
+            f"{' and '.join(map(str, paths))} can't be compared: both are the same run.",
+            hint="Name each run once.",
+        )
+    with open_runs(paths) as opened:
+        folders = list(opened.folders.values())
+        for earlier, later in pairwise(folders):
+            if reason := forbids(earlier.manifest, later.manifest):
+                raise RunFolderError(
+                    f"{earlier.path} and {later.path} can't be compared: {reason}.",
+                    hint="Compare runs of one study on one device.",
+                )
+        everything = evidence(opened)
+    found: Comparison | History
     if len(folders) > 2:
-        everything = evidence([folder.path for folder in folders], cores)
-        history = compare_history(everything, margin=margin, notes=_notes(folders))
-        if not history.rows:
-            raise _nothing_in_common(folders)
-        return history
-    before, now = folders
-    found = compare_pair(
-        evidence([before.path], cores),
-        evidence([now.path], cores),
-        margin=margin,
-        notes=differences(before.manifest, now.manifest),
-    )
+        found = compare_history(everything, margin=margin, notes=_notes(folders))
+    else:
+        before, now = folders
+        found = compare_pair(
+            *([one for one in everything if one.seen.run == folder.run] for folder in folders),
+            margin=margin,
+            notes=differences(before.manifest, now.manifest),
+        )
     if not found.rows:
         raise _nothing_in_common(folders)
     return found

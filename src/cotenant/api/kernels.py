@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 DEVICE = "sim:a100-sxm4-40gb"
 
 
-def kernels(
+def list_kernels(
     workload: str,
     *,
     device: str = DEVICE,

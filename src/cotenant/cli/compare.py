@@ -34,7 +34,7 @@ def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
     return share
 
 
-@click.command("compare", short_help="Compare runs: faster, slower, same or ambiguous.", epilog=EPILOG)
+@click.command("compare", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--save", "name", metavar="NAME", help="Only remember RUN under this name (in runs/.baselines).")
 @click.option("--margin", metavar="SHARE", callback=margin_of, default="3%", show_default=True,

@@ -11,11 +11,11 @@ EPILOG = """\b
 Examples:  cotenant explain RUN          what binds each tenant, what each mix fights over, what is worth it
            cotenant explain stp          definition, formula, unit and caveats of a metric
 
-The first explanation on a machine measures its peak rates, which takes a few seconds.
+It depends on the run's records alone: they explain the same on any machine.
 """
 
 
-@click.command("explain", short_help="Explain a run, or a metric such as `stp`.", epilog=EPILOG)
+@click.command("explain", epilog=EPILOG)
 @click.argument("subject", metavar="RUN|METRIC")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @as_json

@@ -9,7 +9,11 @@ import click
 
 from cotenant.cli.exits import Exit
 from cotenant.errors import CotenantError, StudyError
+from cotenant.opening import system_words
 from cotenant.reporting.terminal.literal import literal
+
+_MEMORY = "this machine's memory is used up, or a limit (ulimit -v) is reached."
+_MEMORY_HINT = "close other programs, raise the limit, or measure smaller models or fewer tenants at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,9 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
             return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
         case KeyboardInterrupt():
             return Failure("nothing was left half done.", Exit.INTERRUPTED)
-        case MemoryError():
-            return Failure(
-                "this machine's memory is used up.",
-                hint="close other programs, or measure smaller models or fewer tenants at once",
-            )
         case OSError():
             return _system(problem)
-    return _unexpected(problem)
+    return _refused(problem) or _unexpected(problem)
 
 
 def tell(failure: Failure) -> None:
@@ -93,13 +92,39 @@ def _system(problem: OSError) -> Failure:
     match problem.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return Failure(
-                f"the disk is full{where}.", hint="make room, then continue with `cotenant run --resume RUN`"
+                f"the disk is full{where}.",
+                hint="make room; a run that was cut short goes on with `cotenant run --resume RUN`",
             )
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return Failure(f"this may not be read or written{where}: {problem.strerror}.")
         case errno.EMFILE | errno.ENFILE:
             return Failure("too many files are open.", hint="raise the limit: `ulimit -n 4096`")
-    return _unexpected(problem)
+        case errno.ENOMEM | errno.EAGAIN:
+            return Failure(_MEMORY, hint=_MEMORY_HINT)
+        case None:
+            return _unexpected(problem)
+    return Failure(f"the system refused{where}: {(problem.strerror or 'unknown reason').lower()}.")
+
+
+_OUT_OF_MEMORY = ("failed to map", "cannot allocate", "without exception set")
+"""How the loader and the interpreter put it."""
+
+
+def _refused(problem: BaseException) -> Failure | None:
+    """What the system refused to a library, which says so in its own way; None: it is a defect of ours."""
+    words = str(problem).splitlines()[0].split(": ", 1)[-1].rstrip(".") if str(problem) else ""
+    match type(problem).__name__, words:
+        case (("MemoryError" | "OutOfMemoryException"), _):
+            return Failure(_MEMORY, hint=_MEMORY_HINT)
+        case (("ImportError" | "SystemError"), _) if any(sign in words for sign in _OUT_OF_MEMORY):
+            return Failure(_MEMORY, hint=_MEMORY_HINT)
+        case "ImportError", _ if "shared object" in words:
+            return Failure(f"a library can't be loaded: {words}.")
+        case "RuntimeError", _ if "start new thread" in words:
+            return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
+        case "IOException", _ if type(problem).__module__ == "_duckdb":
+            return Failure(f"a file can't be read or written: {system_words(problem)}.")
+    return None
 
 
 def _unexpected(problem: BaseException) -> Failure:

@@ -25,7 +25,7 @@ GPUs are those of the database (`cotenant db`). Times and energies are predictio
 """
 
 
-@click.command("plan", short_help="Place jobs on the GPUs that were measured.", epilog=EPILOG)
+@click.command("plan", epilog=EPILOG)
 @click.argument("jobs", required=False, type=click.Path(path_type=Path))
 @click.option("--objective", type=click.Choice(["time", "energy", "fairness"]), default="time", show_default=True,
               help="What counts.")  # fmt: skip
@@ -56,12 +56,12 @@ def command(
     if comparing == (jobs is not None):
         raise click.UsageError("Name a file of jobs, or --compare.")
 
-    from cotenant.api.plan import compare_policies, plan_jobs
+    from cotenant.api.plan import compare_policies, plan
     from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
 
     if jobs is not None:
         chosen = cast("Objective", objective)
-        found = plan_jobs(jobs, objective=chosen, power_budget_w=power_budget_w, work=work, db=db)
+        found = plan(jobs, objective=chosen, power_budget_w=power_budget_w, work=work, db=db)
         if as_json:
             show_json(found)
         else:

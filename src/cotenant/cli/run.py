@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +9,6 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.failures import Interrupted
 from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.result import show_next, show_result
-
-if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
 
 EPILOG = """\b
 Examples:  cotenant run quick
@@ -26,7 +22,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 """
 
 
-@click.command("run", short_help="Carry out a study: a built-in one, or a YAML file.", epilog=EPILOG)
+@click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(
@@ -40,6 +36,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
               help="Folder in which the run gets a folder of its own.")  # fmt: skip
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
 def command(
     *,
@@ -51,6 +48,7 @@ def command(
     out: Path,
     resume: Path | None,
     quiet: bool,
+    everything: bool,
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
@@ -59,7 +57,7 @@ def command(
             "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
         )
     if study is not None and dry_run:
-        return _forecast(study, device, devices, overrides, as_json=as_json)
+        return _forecast(study, device, devices, overrides, out, as_json=as_json)
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
@@ -85,24 +83,20 @@ def command(
                 raise
             raise Interrupted(resume_command(folder)) from None
     if as_json:
-        show_json({"folder": result.folder, "why": result.why, **result.summary.to_json()})
+        show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
-        show_result(result.summary, [result.folder])
+        show_result(result, everything=everything)
         show_next(result.folder)
-    return Exit.OK if _mostly_valid(result.summary) else Exit.NOT_READY
+    return Exit.OK if result.usable else Exit.NOT_READY
 
 
-def _mostly_valid(summary: "Summary") -> bool:
-    """At least half of the trials are: a run that can be used."""
-    valid = sum(mix.trials_by_verdict.get("valid", 0) for mix in summary.mixes)
-    return 2 * valid >= sum(sum(mix.trials_by_verdict.values()) for mix in summary.mixes) and valid > 0
-
-
-def _forecast(study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
+def _forecast(
+    study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], out: Path, *, as_json: bool
+) -> int:
     from cotenant.api.run import dry_run
     from cotenant.reporting.terminal.forecast import forecast_tables
 
-    forecast = dry_run(study, device=device, devices=devices, overrides=overrides)
+    forecast = dry_run(study, device=device, devices=devices, overrides=overrides, out=out)
     if as_json:
         show_json(forecast)
     else:

@@ -15,7 +15,7 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
 """
 
 
-@click.command("sql", short_help="Put an SQL query to the records of runs.", epilog=EPILOG)
+@click.command("sql", epilog=EPILOG)
 @click.argument("query")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @as_json

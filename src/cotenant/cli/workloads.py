@@ -15,7 +15,7 @@ Kernels come from a dry run of the real model without its weights; their times a
 """
 
 
-@click.command("workloads", short_help="List the workloads, or those that fit a name.", epilog=EPILOG)
+@click.command("workloads", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
 @click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
@@ -39,11 +39,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
     if asked:
         raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
 
-    from cotenant.api.lists import workloads
+    from cotenant.api.lists import list_workloads
     from cotenant.reporting.terminal.lists import workload_list
 
     console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
-    found = workloads(words)
+    found = list_workloads(words)
     if as_json:
         show_json(found)
     elif found:
@@ -53,11 +53,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from cotenant.api.kernels import kernels
+    from cotenant.api.kernels import list_kernels
     from cotenant.reporting.terminal.kernels import kernel_page
 
     where = {key: asked.pop(key) for key in ("device", "software") if key in asked}
-    trace = kernels(name, **where, **asked)
+    trace = list_kernels(name, **where, **asked)
     if as_json:
         show_json(trace)
     else:

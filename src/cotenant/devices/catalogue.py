@@ -1,5 +1,6 @@
 """Which devices there are, by name."""
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from cotenant.text import nearest
 if TYPE_CHECKING:
     from cotenant.devices.nvidia.accelerator import TorchAccelerator
     from cotenant.devices.nvidia.device import CudaDevice
+
+log = logging.getLogger(__name__)
 
 FORMS = "cpu, cpu:0, cpu:0-1, cpu:0,2, cpu:each, cuda:0, cuda:GPU-UUID, sim:a100-sxm4-40gb, sim:v100-sxm2-16gb*4, all"
 FAMILIES = ("cpu", "cuda", "rocm", "xpu", "sim")
@@ -100,7 +103,7 @@ def list_devices() -> tuple[DeviceInfo, ...]:
 
 
 def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
-    """Those that a driver or torch shows; none is no error."""
+    """Those that a driver or torch shows; there may be none."""
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators
     from cotenant.devices.nvidia.device import open_cuda
@@ -108,7 +111,8 @@ def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
 
     try:
         here: list[CudaDevice | TorchAccelerator] = [open_cuda(str(gpu.index)) for gpu in nvml.gpus()]
-    except DeviceError:
+    except DeviceError as error:
+        log.debug("no NVIDIA GPU: %s", error.message)
         here = []
     board = open_jetson() if not here else None
     return [*here, *(() if board is None else (board,)), *list_accelerators()]

@@ -1,9 +1,10 @@
 """A program that prints line after line, listened to without waiting.
 
-It ends with us, however we end: if we are killed, its next line finds nobody at the other end of the pipe.
+It ends with us, however we end: if we are killed, its next write fails with a broken pipe.
 """
 
 import contextlib
+import logging
 import os
 import subprocess
 import time
@@ -11,9 +12,11 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+log = logging.getLogger(__name__)
+
 _ENOUGH_BYTES = 1 << 16
 _UNREAD_LIMIT_BYTES = 1 << 20
-"""More than this without a line break is no text of the tools that we ask."""
+"""More than this without a line break isn't a tool's output; the rest is dropped."""
 _TAIL_LINES = 20
 
 
@@ -63,6 +66,7 @@ class ChildLines:
         lines = [line.decode("utf-8", errors="replace").rstrip("\r") for line in whole]
         self.tail = [*self.tail, *lines][-_TAIL_LINES:]
         if ended and not lines:
+            log.info("%s has ended; its last lines: %s", self._name, self.tail[-3:])
             raise OSError(f"{self._name} has ended")
         return lines
 

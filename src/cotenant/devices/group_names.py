@@ -1,5 +1,6 @@
 """Names of groups: `cpu:each`, `cuda:all`, `cuda:0,2`, `sim:v100-sxm2-16gb*392`, and `all` that this machine has."""
 
+import logging
 import re
 from collections.abc import Callable
 
@@ -7,6 +8,8 @@ from cotenant.devices.cpu.cores import format_cores, parse_cores
 from cotenant.devices.group import DeviceGroup
 from cotenant.devices.protocol import Device
 from cotenant.errors import DeviceError
+
+log = logging.getLogger(__name__)
 
 ALL = "all"
 EACH = "cpu:each"
@@ -94,5 +97,6 @@ def _gpu_count() -> int:
 
     try:
         return len(nvml.gpus()) + len(nvml.lost())
-    except nvml.DriverProblem:
+    except nvml.DriverProblem as problem:
+        log.debug("no NVIDIA driver: %s", problem.message)
         return 0

@@ -36,7 +36,7 @@ class SingleDevice:
         return (self,)
 
     def only(self, names: Sequence[str | None]) -> Self:
-        """All of it."""
+        """The device itself: it can't be divided."""
         del names
         return self
 

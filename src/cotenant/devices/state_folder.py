@@ -10,7 +10,7 @@ def state_folder(kind: str) -> Path:
     """The folder for notes of one kind; not made yet.
 
     Raises:
-        OSError: There is no home, and what stands in for it belongs to somebody else.
+        OSError: There is no home directory, and its substitute belongs to another user.
     """
     if named := os.environ.get("XDG_STATE_HOME"):
         return Path(named) / "cotenant" / kind

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.nvidia.sensor_faults import faults
-from cotenant.measure.checks import CheckedTrial, failures, verdict
+from cotenant.analyse.energy.sensor_faults import faults
+from cotenant.measure.checks import SHORT_S, CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
 from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
@@ -43,6 +43,13 @@ class Circumstances:
     """One sentence for each device that was not as cool as asked."""
     foreign_jobs: tuple[str, ...] = ()
     """One sentence for each device on which somebody else ran."""
+    stretch: tuple[Samples, Timing] | None = None
+    """Of all trials that it was carried out with: shares of less than a second are mostly clock ticks."""
+
+    def share(self, sensor: str) -> float | None:
+        """A counter of CPU seconds as a share of the cores' time."""
+        samples, timing = self.stretch or (self.samples, self.timing)
+        return share_of_window(samples, sensor, timing, self.cores)
 
 
 def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:
@@ -61,12 +68,14 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             sharing_violations=around.sharing_violations,
             control_violations=around.control_violations,
             foreign_share=_foreign_share(around),
-            steal_share=share_of_window(around.samples, CPU_STEAL, timing, around.cores),
+            steal_share=around.share(CPU_STEAL),
             clock_spread=_clock_spread(around),
             sensors_lost=(*around.samples.lost, *_lying(around)),
             devices_lost=around.devices_lost,
             not_ready=around.not_ready,
             foreign_jobs=around.foreign_jobs,
+            short=trial.window_s < SHORT_S,
+            simulated=around.simulated,
         )
     )
     return TrialRecords(
@@ -108,8 +117,7 @@ def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
 
 
 def _foreign_share(around: Circumstances) -> float | None:
-    busy = share_of_window(around.samples, CPU_BUSY, around.timing, around.cores)
-    own = share_of_window(around.samples, OWN_CPU, around.timing, around.cores)
+    busy, own = around.share(CPU_BUSY), around.share(OWN_CPU)
     # Counters move in steps of clock ticks: their difference may leave what is possible by a little.
     return None if busy is None or own is None else min(max(busy - own, 0.0), 1.0)
 

@@ -12,6 +12,8 @@ FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
 REQUESTS_MIN = 10
+SHORT_S = 0.5
+"""Windows below this are judged together, cell by cell: each holds too little to say whether it was steady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,16 @@ class CheckedTrial:
     devices_lost: tuple[str, ...] = ()
     not_ready: tuple[str, ...] = ()
     foreign_jobs: tuple[str, ...] = ()
+    short: bool = False
+    """One of many short windows: whether requests suffice and times are steady shows in all of them together."""
+    simulated: bool = False
+    """A model computed it: a clock that a power limit pulls down, and times that grow with it, are results."""
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """Checks that this trial alone is not judged by."""
+        judged_together = {"enough_requests", "steady", "clock_stable"} if self.short else set()
+        return frozenset(judged_together | ({"steady", "clock_stable"} if self.simulated else set()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +189,7 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     """Every failed check with one sentence, in the order of `CHECKS`."""
     found: list[tuple[str, str]] = []
     for tenant in facts.tenants:
-        found += _of_tenant(tenant)
+        found += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]
     found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
     found += [("controls_applied", sentence) for sentence in facts.control_violations]
     found += [("device_present", sentence) for sentence in facts.devices_lost]
@@ -187,8 +199,9 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
         found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
     if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
         found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
-    if facts.clock_spread is not None and facts.clock_spread >= CLOCK_SPREAD:
-        found.append(("clock_stable", f"the clock varied by {facts.clock_spread:.0%} over the window"))
+    spread = None if "clock_stable" in facts.elsewhere else facts.clock_spread
+    if spread is not None and spread >= CLOCK_SPREAD:
+        found.append(("clock_stable", f"the clock varied by {spread:.0%} over the window"))
     found += [("sensors_present", sentence) for sentence in facts.sensors_lost]
     rank = {name: position for position, name in enumerate(CHECKS)}
     return tuple(CheckFailure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))

@@ -34,6 +34,13 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something that the user should know before the run ends: a load that can't be kept up with."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
     """A trial begins."""
 
@@ -79,7 +86,7 @@ class BlockDone:
     """The largest relative half-width of a slowdown; None while there is no interval."""
     elapsed_s: float
     left_s: float | None
-    """Expected time to the end; None if it can't be told yet."""
+    """Expected time to the end; None if it isn't known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +98,9 @@ class RunEnded:
     """`precise enough`, `time budget used`, `all blocks done`, `interrupted`, ..."""
 
 
-Event = RunStarted | Preparing | TrialStarted | TrialDone | BlockDone | RunEnded
+Event = RunStarted | Preparing | Noticed | TrialStarted | TrialDone | BlockDone | RunEnded
 Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """The listener of a run that nobody watches."""
+    """A listener that ignores everything."""

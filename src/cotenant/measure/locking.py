@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import stat
 import tempfile
@@ -10,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cotenant.errors import DeviceBusy
+
+log = logging.getLogger(__name__)
 
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -21,6 +24,7 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
     with contextlib.ExitStack() as held:
         folder = held.enter_context(_opened_directory(directory))
         for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
+            log.debug("locking %s", key)
             held.enter_context(_one(directory / f"{_slug(key)}.lock", folder, key, run))
         yield
 
@@ -29,7 +33,7 @@ def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None)
 def _opened_directory(directory: Path) -> Iterator[int]:
     try:
         directory.mkdir(mode=0o1777, parents=True, exist_ok=True)
-        # A link that somebody else left here could lead anywhere: it is not followed.
+        # A link could lead anywhere: it is not followed.
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise _unusable(f"the folder of locks {directory} can't be used", error) from error
@@ -97,7 +101,7 @@ def _holder(fd: int) -> str:
 def _unusable(what: str, error: OSError) -> DeviceBusy:
     return DeviceBusy(
         f"{what}: {(error.strerror or str(error)).lower()}",
-        hint="remove it if it belongs to somebody who is gone, or set TMPDIR to a folder of your own",
+        hint="remove it if its owner is gone, or set TMPDIR to a folder of your own",
     )
 
 

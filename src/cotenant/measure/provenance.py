@@ -1,6 +1,7 @@
 """Where a run comes from: machine, versions, git state. Recorded once per start, so that a number can be traced."""
 
 import importlib.metadata
+import logging
 import os
 import platform
 import subprocess
@@ -9,9 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+log = logging.getLogger(__name__)
+
 PACKAGES = ("cotenant", "torch", "transformers", "numpy", "scipy", "duckdb", "pydantic", "psutil")
 ENVIRONMENT = ("OMP_", "MKL_", "KMP_", "GOMP_", "CUDA_", "NVIDIA_", "TORCH_", "PYTORCH_", "MALLOC_", "LD_PRELOAD")
-"""Variables that change how fast something runs; others are nobody's business."""
+"""Variables that change how fast something runs; others stay private."""
 
 
 def now_utc() -> str:
@@ -46,7 +49,8 @@ def _git() -> Mapping[str, Any] | None:
     try:
         commit = _run("git", "rev-parse", "HEAD")
         return {"commit": commit, "dirty": bool(_run("git", "status", "--porcelain"))} if commit else None
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError) as error:
+        log.debug("no git state: %s", error)
         return None
 
 

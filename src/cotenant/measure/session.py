@@ -17,6 +17,7 @@ from cotenant.measure.locking import device_lock
 from cotenant.measure.plan import RunPlan
 from cotenant.measure.runner import Runner
 from cotenant.store.folder import RunFolder
+from cotenant.store.integrity import set_damaged_aside
 from cotenant.store.naming import new_run_path
 
 log = logging.getLogger(__name__)
@@ -35,13 +36,16 @@ def carry_out(
             folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
             resumed = False
         folder.resume()
+        set_damaged_aside(folder)
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
         listener(_started(plan, device, folder, resumed=resumed))
         bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
             _note_peaks(folder, device, listener)
-            why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
+            why = Runner(
+                plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
+            ).run()
         except BaseException as problem:
             bench.kill()
             if isinstance(problem, KeyboardInterrupt) or interruption.came():
@@ -52,7 +56,7 @@ def carry_out(
                 folder.update_manifest(state="failed")
             raise
         bench.close()
-        folder.update_manifest(state="complete", why=why)
+        folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
         listener(RunEnded(folder=path, why=why))
     return why, path
 

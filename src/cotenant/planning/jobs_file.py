@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cotenant import opening
 from cotenant.errors import StudyError
 from cotenant.planning.assignment import Job
 from cotenant.planning.jobs import CLASSES, JobClass
@@ -50,9 +51,12 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
         StudyError: It can't be read, or a job is wrong: on which line, and what was expected.
     """
     try:
-        tree = read(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path} can't be read: {error}", hint=f"write a YAML list of jobs, {_HINT}") from None
+        tree = read(opening.read_text(path), str(path))
+    except OSError as error:
+        hint = f"write a YAML list of jobs, {_HINT}"
+        raise StudyError(f"{path} can't be read: {opening.why(error)}", hint=hint) from None
+    except UnicodeDecodeError:
+        raise StudyError(f"{path} is not a text file", hint=_HINT) from None
     except NotYaml as error:
         raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
     above = ("jobs",) if isinstance(tree.data, dict) else ()

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.ranking.protocol import Features
 from cotenant.ranking.settings import SearchSettings
@@ -50,7 +51,7 @@ class SearchFolder:
     def open(cls, path: Path) -> Self:
         """A folder that a search left."""
         try:
-            known = json.loads((path / NAME).read_text("utf-8"))
+            known = json.loads(opening.read_text(path / NAME, follow=False))
             version = known["schema_version"]
             SearchSettings.from_json(known["settings"])
         except FileNotFoundError:
@@ -125,7 +126,7 @@ class SearchFolder:
     def features(self, leaf: str, items: int) -> Features:
         """The features of the first so many items."""
         assert self.have(leaf) >= items
-        parts = [np.load(path, allow_pickle=False) for first, _, path in self._parts(leaf) if first < items]
+        parts = [_loaded(path) for first, _, path in self._parts(leaf) if first < items]
         joined: Features = np.concatenate(parts)[:items]
         return joined
 
@@ -170,3 +171,9 @@ class SearchFolder:
 def resume_command(path: Path) -> str:
     """What to type to go on with a search."""
     return f"cotenant search --resume {shlex.quote(str(path))}"
+
+
+def _loaded(path: Path) -> Features:
+    with opening.open_file(path, most=opening.TABLE_BYTES, follow=False) as file:
+        features: Features = np.load(file, allow_pickle=False)
+    return features

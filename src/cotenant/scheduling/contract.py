@@ -27,8 +27,10 @@ class ServiceClass(StrEnum):
 class Contract:
     """The promise to one tenant.
 
-    ``hard``: a request that can no longer meet its deadline is shed. Otherwise (soft) it is served late, in time that
-    would be idle, until ``patience`` objectives have passed.
+    A request is due ``objective_s`` after it arrives; a decoder's may have ``per_step_s`` more for each decode step, so
+    that a time to first token and a time per token make one deadline. ``hard``: a request that can no longer meet its
+    deadline is shed. Otherwise (soft) it is served late, in time that would be idle, until ``patience`` objectives have
+    passed.
     """
 
     tenant: str
@@ -37,6 +39,7 @@ class Contract:
     hard: bool = True
     service: ServiceClass = ServiceClass.GUARANTEED
     patience: float = 10.0
+    per_step_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.tenant:
@@ -56,10 +59,18 @@ class Contract:
                 f"Tenant {self.tenant}: a best-effort tenant can't have a share.",
                 hint="Leave the share out, or make the tenant guaranteed.",
             )
+        if self.per_step_s < 0:
+            raise SchedulingError(
+                f"Tenant {self.tenant}: the time per decode step can't be negative, not {self.per_step_s:g} s."
+            )
         if self.patience < 1:
             raise SchedulingError(
                 f"Tenant {self.tenant}: patience is counted in objectives and can't be below 1, not {self.patience:g}."
             )
+
+    def within_s(self, steps: int) -> float:
+        """How long a request with this number of decode steps may take."""
+        return self.objective_s + self.per_step_s * steps
 
 
 def settle_shares(contracts: Iterable[Contract]) -> Mapping[str, float]:

@@ -2,6 +2,7 @@
 
 from math import sqrt
 
+from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
 
@@ -11,8 +12,8 @@ class Request:
 
     __slots__ = ("arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps")
 
-    def __init__(self, event: Arrived, objective_s: float, steps: int) -> None:
-        promised = event.time + objective_s
+    def __init__(self, event: Arrived, contract: Contract, steps: int) -> None:
+        promised = event.time + contract.within_s(steps)
         self.id = event.request
         self.arrived = event.time
         self.deadline = promised if event.deadline is None else event.deadline

@@ -44,9 +44,10 @@ class Roster:
         self._settle()
 
     def _take(self, contract: Contract, costs: TenantCosts, now: float) -> None:
-        if contract.hard and costs.total_s > contract.objective_s:
+        objective_s = contract.within_s(costs.steps)
+        if contract.hard and costs.total_s > objective_s:
             raise SchedulingError(
-                f"Tenant {contract.tenant}: the objective of {1e3 * contract.objective_s:g} ms is below the "
+                f"Tenant {contract.tenant}: the objective of {1e3 * objective_s:g} ms is below the "
                 f"{1e3 * costs.total_s:.3g} ms that one request takes alone.",
                 hint="Raise the objective above that time, or make the contract soft.",
             )

@@ -123,7 +123,7 @@ class Scheduler:
             return
         costs = tenant.estimate.costs
         steps = (event.steps or costs.steps) if costs.step else 0
-        request = Request(event, tenant.objective_s, steps)
+        request = Request(event, tenant.contract, steps)
         request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
         sheds = self._policy.sheds
         if sheds and tenant.contract.hard and now + cost_s > request.deadline:

@@ -19,7 +19,7 @@ class Settings:
     """How much a tenant may send at once within its share, in objectives of device time."""
     reserve: float = 1.5
     """How many times the expected conforming arrivals are kept free when slack is given away."""
-    margin: float = 0.05
+    margin: float = 0.1
     """The most that may stay free before a deadline when slack is given away, in parts of the objective."""
     memory_s: float = 2.0
     """Time constant of what a tenant asked for and attained lately."""
@@ -31,7 +31,7 @@ class Settings:
     """How much work beyond its share a tenant may have waiting, in objectives of device time."""
     longest_retry_s: float = 60.0
     log_every: int = 16
-    """One decision in so many is kept in the decision log; refusals always are."""
+    """Every n-th decision is kept in the decision log; refusals always are."""
     log_length: int = 1024
 
     def __post_init__(self) -> None:

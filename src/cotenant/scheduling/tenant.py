@@ -29,7 +29,7 @@ class Tenant:
         """Take over a contract and costs; the account and the past stay."""
         self.contract = contract
         self.name = contract.tenant
-        self.objective_s = contract.objective_s
+        self.objective_s = contract.within_s(costs.steps)
         self.estimate = CostEstimate(costs, speed)
         self.spaced_s = costs.spaced_s
 

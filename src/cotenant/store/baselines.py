@@ -9,6 +9,7 @@ import os
 import re
 from pathlib import Path
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.store import manifest
 from cotenant.store.folder import RunFolder
@@ -60,7 +61,7 @@ def resolve(named: str, home: Path = HOME) -> Path:
             RunFolder.open(path)  # says what is wrong with it
         raise RunFolderError(f"There is no run folder and no baseline {named!r}.", hint=_hint(named, home))
     try:
-        entry = json.loads(file.read_text(encoding="utf-8"))
+        entry = json.loads(opening.read_text(file))
         run, folder = str(entry["run"]), home / str(entry["folder"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunFolderError(

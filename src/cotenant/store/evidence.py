@@ -2,16 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cotenant.analyse.sharing.evidence import TenantEvidence, Work
-from cotenant.store import parquet, views
+from cotenant.analyse.sharing.peaks import cores_of
+from cotenant.store import parquet
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
+from cotenant.store.reading import OpenRuns
 
 if TYPE_CHECKING:
     import duckdb
@@ -73,24 +73,10 @@ class _TenantRow(NamedTuple):
     started_utc: str
 
 
-def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence]:
-    """Every tenant of every trial that belongs to a block.
-
-    Args:
-        runs: Run folders.
-        cores: By run: how many cores its device has, to tell what part of them others used.
-
-    Raises:
-        RunFolderError: A run can't be read.
-    """
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    try:
-        with views.damage_named(files):
-            facts = {row[:3]: _TenantRow._make(row[3:]) for row in con.execute(_TENANTS).fetchall()}
-            bulk = _bulk(con, files, cores)
-    finally:
-        con.close()
+def evidence(runs: OpenRuns) -> list[TenantEvidence]:
+    """Every tenant of every trial that belongs to a block."""
+    facts = {row[:3]: _TenantRow._make(row[3:]) for row in runs.con.execute(_TENANTS).fetchall()}
+    bulk = _bulk(runs)
     found = []
     for seen in observations(runs, raw=False):
         if seen.block < 0:
@@ -134,9 +120,11 @@ class _Bulk:
     around: dict[TrialKey, dict[str, float | None]] = field(default_factory=dict)
 
 
-def _bulk(con: "duckdb.DuckDBPyConnection", files: views.Files, cores: dict[str, int]) -> _Bulk:
+def _bulk(runs: OpenRuns) -> _Bulk:
     """A portion of the trials at a time: the requests of a long run, joined with their stages, would not fit."""
     found = _Bulk()
+    con, files = runs.con, runs.files
+    cores = {run: cores_of(folder.manifest) for run, folder in runs.folders.items()}
     sizes: Counter[TrialKey] = Counter()
     for table in ("requests", "stages", "samples"):
         sizes.update(rows_by_trial(con, table))

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
-from cotenant.store import parquet, views
+from cotenant.opening import system_words
+from cotenant.store import parquet
 from cotenant.store.folder import require_no_record
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import did_you_mean
 
@@ -46,13 +48,12 @@ def export(
     target = None if destination == "-" else Path(destination)
     if target is not None:
         require_no_record(target)
-    files = views.find_files(runs)
-    con = views.open_views(files)
     try:
         with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
             whole = Path(scratch, "export")
-            with views.damage_named(files):
-                con.execute(f"COPY (FROM {parquet.quoted(table)}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
+            with open_runs(runs) as opened:
+                form = f"COPY (FROM {parquet.quoted(table)}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})"
+                opened.con.execute(form)
             if target is None:
                 with whole.open("rb") as source:
                     shutil.copyfileobj(source, sys.stdout.buffer)
@@ -61,12 +62,10 @@ def export(
     except BrokenPipeError:
         raise  # the reader has seen enough; who owns the standard output decides what that means
     except (OSError, duckdb.IOException) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error).splitlines()[0]
         raise RunFolderError(
-            f"{destination} can't be written: {reason}.", hint="Choose another place; the runs are untouched."
+            f"{destination} can't be written: {system_words(error)}.",
+            hint="Choose another place; the runs are untouched.",
         ) from None
-    finally:
-        con.close()
 
 
 def _format(destination: Path | Literal["-"], asked: str | None) -> Format:

@@ -1,16 +1,35 @@
 """The manifest of a run: read with every way it can be wrong named, replaced only as a whole."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
 from cotenant.tenancy.records import SCHEMA_VERSION
 
 NAME = "manifest.json"
+CHECKSUM = "sha256"
+"""The key of the manifest's own checksum, which is over all the others."""
+KINDS: Mapping[str, type[Any]] = {
+    "capacity_rps": dict,
+    "device_description": dict,
+    "instrument": dict,
+    "left_out": list,
+    "modes": list,
+    "sensors": list,
+    "sessions": list,
+    "simulation": dict,
+    "trials": int,
+}
+"""What entries have to be, where there are any, for readers to rely on it."""
+_WORDS: Mapping[type[Any], str] = {dict: "a mapping", list: "a list", int: "a number"}
 UNFINISHED = "manifest.json.new"
+PROFILE_PASS = "profile_pass"  # noqa: S105 - not a password
+"""The entry of a run whose tenants were profiled, so that no times are taken from it."""
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -23,7 +42,7 @@ def read(folder: Path) -> dict[str, Any]:
             )
         if not folder.is_dir():
             raise RunFolderError(f"{folder} is a file, not a run folder.", hint="Name the folder that `run` printed.")
-        text = path.read_text("utf-8")
+        text = opening.read_text(path, follow=False)
     except FileNotFoundError:
         raise RunFolderError(
             f"{folder} is not a run folder: it has no {NAME}.", hint="Name the folder that `run` printed."
@@ -32,7 +51,7 @@ def read(folder: Path) -> dict[str, Any]:
         raise _corrupt(path, "it is not text") from None
     except OSError as error:
         raise RunFolderError(
-            f"{path} can't be read: {_reason(error)}.", hint="Check who owns the folder and its permissions."
+            f"{path} can't be read: {opening.why(error)}.", hint="Check who owns the folder and its permissions."
         ) from None
     return _checked(folder, path, text)
 
@@ -59,12 +78,19 @@ def _checked(folder: Path, path: Path, text: str) -> dict[str, Any]:
         )
     if not isinstance(manifest.get("run"), str) or not manifest["run"]:
         raise _corrupt(path, "the run's identity is missing")
+    for key, kind in KINDS.items():
+        if not isinstance(manifest.get(key, kind()), kind):
+            raise _corrupt(path, f"{key!r} is not {_WORDS[kind]}")
+    expected = manifest.pop(CHECKSUM, None)
+    if expected is not None and expected != checksum(manifest):
+        raise _corrupt(path, "its content has changed since it was written")
     return dict(manifest)
 
 
 def write(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Replace the manifest in one step: whoever reads sees the old one or the new one. Raises OSError."""
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    plain = json.loads(json.dumps(manifest, allow_nan=False))  # as a reader will see it: keys are text
+    text = json.dumps({**plain, CHECKSUM: checksum(plain)}, indent=1, ensure_ascii=False) + "\n"
     unfinished = folder / UNFINISHED
     try:
         with unfinished.open("w", encoding="utf-8") as file:
@@ -87,12 +113,13 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def checksum(manifest: Mapping[str, Any]) -> str:
+    """The SHA-256 of plain data, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def _corrupt(path: Path, how: str) -> RunFolderError:
     return RunFolderError(
         f"{path} is corrupt: {how}.",
         hint="The trials beside it may be whole: restore the manifest from a copy, then resume or read the run.",
     )
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -53,15 +53,20 @@ def text(value: str) -> str:
 
 
 @contextmanager
-def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) -> Iterator[tuple[str, ...]]:
-    """Show a trial's tables to DuckDB under their names, typed; gives the names of those that have rows.
+def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run: str) -> Iterator[tuple[str, ...]]:
+    """Show the tables of some trials to DuckDB under their names, typed; gives the names of those that have rows.
 
-    Bulk columns are not copied; they are let go of at the end.
+    Bulk columns of a single trial are not copied; all are let go of at the end.
     """
-    constants = {"run": run, "trial": int(records.trial["trial"])}
-    rows = {"trials": (records.trial,), "tenants": records.tenants}
-    bulk: dict[str, Columns] = {table: getattr(records, table) for table in BULK}
-    names = [str(tenant["tenant"]) for tenant in records.tenants]
+    constants: dict[str, Any] = {"run": run}
+    if len(trials) == 1:
+        constants["trial"] = int(trials[0].trial["trial"])
+    rows = {
+        "trials": tuple(one.trial for one in trials),
+        "tenants": tuple({**row, "trial": int(one.trial["trial"])} for one in trials for row in one.tenants),
+    }
+    bulk: dict[str, Columns] = {table: _joined(table, trials) for table in BULK}
+    names = [str(tenant["tenant"]) for tenant in trials[0].tenants]
     try:
         for table, given in rows.items():
             _load_rows(con, table, given, constants)
@@ -73,6 +78,35 @@ def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) ->
     finally:
         for table in BULK:
             con.unregister(_incoming(table))
+
+
+def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
+    """How many rows each of these trials has in each table that it has any in."""
+    found = {}
+    for one in trials:
+        sizes = {"trials": 1, "tenants": len(one.tenants)}
+        sizes |= {table: _length(table, getattr(one, table)) for table in BULK}
+        found[int(one.trial["trial"])] = {table: sizes[table] for table in TABLES if sizes[table]}
+    return found
+
+
+def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
+    """The columns of one table over all trials, with the trial's number in each row if there are several."""
+    if len(trials) == 1:
+        return getattr(trials[0], table)  # type: ignore[no-any-return]  # one of the bulk tables
+    parts: list[dict[str, np.ndarray[Any, np.dtype[Any]]]] = []
+    for one in trials:
+        arrays: Columns = getattr(one, table)
+        if rows := _length(table, arrays):
+            mine = {name: np.asarray(values) for name, values in arrays.items()}
+            owner = mine.get("tenant")
+            if owner is not None and owner.dtype.kind in "iu":  # positions mean something else in the next trial
+                mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in one.tenants])[owner]
+            parts.append(mine | {"trial": np.full(rows, int(one.trial["trial"]), np.int64)})
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: np.concatenate([part.get(name, np.full(part["trial"].size, None)) for part in parts]) for name in names
+    }
 
 
 def write(con: "duckdb.DuckDBPyConnection", table: str, file: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import QueryError
 from cotenant.store import views
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import nearest
 
@@ -27,7 +28,7 @@ class Table:
 
 
 def sql(query: str, runs: Sequence[Path]) -> Table:
-    """Answer one SELECT over the views of `views.connect`.
+    """Answer one SELECT over the tables of the runs.
 
     Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory and give
     `MOST_ROWS` rows.
@@ -38,19 +39,15 @@ def sql(query: str, runs: Sequence[Path]) -> Table:
     """
     import duckdb
 
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    con.execute("SET errors_as_json = true")
-    views.lock(con, files)
     try:
-        with views.damage_named(files):
-            answer = con.execute(_only_select(con, query))
+        with open_runs(runs) as opened:
+            opened.con.execute("SET errors_as_json = true")
+            views.lock(opened.con, opened.files)
+            answer = opened.con.execute(_only_select(opened.con, query))
             columns = tuple(column[0] for column in answer.description)
             rows = answer.fetchmany(MOST_ROWS + 1)
     except duckdb.Error as error:
         raise _explained(query, error) from None
-    finally:
-        con.close()
     if len(rows) > MOST_ROWS:
         raise QueryError(
             f"The query gives more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."

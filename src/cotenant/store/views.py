@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant import opening
 from cotenant.errors import RunFolderError
-from cotenant.store import damage, parquet
+from cotenant.store import damage, integrity, parquet
 from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TABLES, Column
 
@@ -26,50 +27,42 @@ def view_columns(table: str) -> tuple[Column, ...]:
     return (run, *(column for column in TABLES[table] if column.name != run.name))
 
 
-def connect(runs: Sequence[Path]) -> "duckdb.DuckDBPyConnection":
-    """A DuckDB with the views `trials, tenants, requests, stages, samples, kernels` over the runs.
-
-    It can read the runs' files and nothing else: no other files, no network, and its settings are locked.
-
-    Raises:
-        RunFolderError: A folder is no run or is damaged, or two folders hold the same run.
-    """
-    files = find_files(runs)
-    con = open_views(files)
-    lock(con, files)
-    return con
-
-
-def find_files(runs: Sequence[Path]) -> Files:
-    """Every Parquet file of the runs; each run once, however often its folder is named."""
-    found: dict[str, Mapping[str, Sequence[Path]]] = {}
-    homes: dict[str, Path] = {}
+def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
+    """The runs by identity; each run once, however often its folder is named."""
+    found: dict[str, RunFolder] = {}
     for path in dict.fromkeys(run.resolve() for run in runs):
         folder = RunFolder.open(path)
-        if folder.run in homes:
+        if folder.run in found:
             raise RunFolderError(
-                f"{homes[folder.run]} and {path} are the same run ({folder.run}).",
+                f"{found[folder.run].path} and {path} are the same run ({folder.run}).",
                 hint="Name one of them: counted twice, every interval would come out too narrow.",
             )
-        homes[folder.run] = path
-        found[folder.run] = _files_of(folder)
-        damage.check_ends(file for files in found[folder.run].values() for file in files)
+        found[folder.run] = folder
     return found
 
 
-def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
+def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
+    """The files of all trials of a run that are whole, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number in sorted(folder.committed()):
-        trial = folder.trial_path(number)
-        try:
-            present = {entry.name for entry in trial.iterdir()}
-        except OSError as error:
-            raise damage.damaged(trial / "trials.parquet", (error.strerror or str(error)).lower()) from None
+    for trial, numbers in folder.chunks().items():
+        if numbers[0] not in standing.whole:
+            continue
+        seal = standing.whole[numbers[0]]
+        present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
+                if seal is None:
+                    damage.check_end(files[-1])
     return found
+
+
+def _unsealed(trial: Path) -> set[str]:
+    try:
+        return {entry.name for entry in trial.iterdir()}
+    except OSError as error:
+        raise damage.damaged(trial / "trials.parquet", opening.why(error)) from None
 
 
 def open_views(files: Files) -> "duckdb.DuckDBPyConnection":

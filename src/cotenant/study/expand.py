@@ -9,6 +9,7 @@ from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.spread import NOWHERE, Placement, placements
 from cotenant.study.values import Controls
+from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
 
@@ -48,6 +49,7 @@ def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str
         members: Of a group of devices, by name: all of that is spread over them, see `spread.placements`.
     """
     cells = _cells(study, modes, members)
+    lengths = expected(study)
     seed = stable_number(study.seed, "block", block)
     order = sorted(range(len(cells)), key=lambda index: stable_number(seed, "order", index))
     trials = tuple(
@@ -60,8 +62,8 @@ def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str
             sharing=cells[index].sharing,
             settings=cells[index].settings,
             load=cells[index].load,
-            window_s=study.window_s,
-            lead_s=study.lead_s,
+            window_s=lengths.window_s,
+            lead_s=lengths.lead_s,
             seed=seed,
         )
         for position, index in enumerate(order)

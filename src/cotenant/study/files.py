@@ -1,5 +1,6 @@
 """From a file (or a built-in name) to a checked study: all of its problems at once, each with its place."""
 
+import errno
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cotenant import opening
 from cotenant.errors import CotenantError, StudyError
 from cotenant.study import places as where
 from cotenant.study.consistency import contradictions
@@ -106,14 +108,14 @@ def _find(name_or_path: str | Path) -> Path:
 
 def _text_of(path: Path, source: str) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+        content = opening.read_bytes(path, most=LARGEST_FILE)
     except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise StudyError(f"{source} can't be read: {reason}", hint="check the file's permissions") from None
-    if len(content) > LARGEST_FILE:
-        hint = "name the YAML file that says what to measure"
-        raise StudyError(f"{source} is larger than {LARGEST_FILE // 1024} KiB, too large for a study", hint=hint)
+        if error.errno == errno.EFBIG:
+            hint = "name the YAML file that says what to measure"
+            raise StudyError(
+                f"{source} is larger than {LARGEST_FILE // 1024} KiB, too large for a study", hint=hint
+            ) from None
+        raise StudyError(f"{source} can't be read: {opening.why(error)}", hint="check the file's permissions") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

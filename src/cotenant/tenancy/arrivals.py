@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cotenant import opening
 from cotenant.errors import CotenantError
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
 from cotenant.tenancy.records import Int64s
 
 NS = 1_000_000_000
 Floats = npt.NDArray[np.float64]
+
+
+LARGEST_TRACE = 256 << 20
+"""Bytes of a file of arrival times."""
 
 
 def arrivals_ns(load: Load, *, seed: int, horizon_s: float) -> Int64s:
@@ -73,11 +78,11 @@ def _require_room(load: Load, expected: float) -> None:
 def read_trace(path: Path) -> Floats:
     """Arrival times in seconds from a CSV: its `arrival_s` column, or its first one. Refuses anything doubtful."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, skipinitialspace=True)
-            rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
+        text = opening.read_text(path, most=LARGEST_TRACE, encoding="utf-8-sig")
+        reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
+        rows = [(reader.line_num, row) for row in reader if row and not row[0].startswith("#")]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        reason = opening.why(error) if isinstance(error, OSError) else str(error)
         raise CotenantError(
             f"the trace {path} can't be read: {reason}", hint="give a CSV in UTF-8 with one arrival time per row"
         ) from error

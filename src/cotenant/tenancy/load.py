@@ -10,9 +10,9 @@ Kind = Literal["closed", "poisson", "gamma", "trace"]
 MOST_OUTSTANDING = 1024
 """A queue has to be served once before the times in it are steady: a deeper one would take longer than any window."""
 MOST_ARRIVALS = 10_000_000
-"""Of an open load in one trial; no tenant serves so many, and the memory for their records is laid out before."""
+"""Of an open load in one trial: more than any tenant serves, since memory for their records is reserved up front."""
 BURSTINESS = (0.001, 100.0)
-"""Outside of this gaps can't be told from equal ones, or all requests of a trial come at once or not at all."""
+"""Outside of this, gaps are practically equal, or all requests of a trial come at once or not at all."""
 
 ALIASES = {
     "single-stream": "closed(1)",

@@ -6,12 +6,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.records import APART as APART  # noqa: PLC0414 - re-exported
 from cotenant.workloads.protocol import WorkloadSpec
 
 ALONE = "alone"
 """The sharing of solo trials: one tenant has the whole device."""
-APART = "apart"
-"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
 
 
 class Frozen(BaseModel):
@@ -55,7 +54,7 @@ class Tenant(Frozen):
     priority: int = 0
     share: float | str | None = None
     member: str | None = None
-    """Which member of a group of devices it runs on, by the member's name; None: the device is no group."""
+    """Which member of a group of devices it runs on, by the member's name; None: the device is not a group."""
     threads: int | None = Field(default=None, ge=1)
     """CPU threads per operator; None: what the sharing gives it."""
     synchronised: bool = False

@@ -17,6 +17,8 @@ Verdict = Literal["valid", "unstable", "invalid"]
 Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
+APART = "apart"
+"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
 MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
@@ -50,6 +52,9 @@ MANIFEST: Mapping[str, str] = {
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
     "simulation": "how far simulated numbers are from measured ones, by class",
     "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
+    "sealed": "true: every trial folder holds a seal with the sizes and checksums of its files",
+    "trials": "how many trials a complete run holds, so that a missing one is noticed",
+    "sha256": "checksum of the manifest itself, without this entry",
     "state": "running, complete, interrupted or failed",
     "why": "why the run ended",
 }

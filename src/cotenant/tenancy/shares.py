@@ -11,6 +11,6 @@ def percent_of_sms(share: float | str, mode: str) -> float:
         value = float("nan")
     if not 0 < value <= 100:
         raise SharingUnavailable(
-            f"{share!r} is no share for `{mode}`", hint=f"shares are percentages of the SMs, e.g. `{mode}: [60, 40]`"
+            f"{share!r} is not a share for `{mode}`", hint=f"shares are percentages of the SMs, e.g. `{mode}: [60, 40]`"
         )
     return value

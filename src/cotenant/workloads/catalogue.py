@@ -48,7 +48,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class WorkloadInfo:
     """A line of the catalogue, and what one request costs."""
 
     entry: Entry
@@ -90,9 +90,9 @@ def catalogue() -> tuple[Entry, ...]:
     return tuple(_line(workload) for workload in _workloads().values())
 
 
-def described(entry: Entry) -> Described:
+def described(entry: Entry) -> WorkloadInfo:
     """With what one request costs at the entry's defaults."""
-    return Described(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
+    return WorkloadInfo(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
 
 
 def _line(workload: Listed) -> Entry:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.workloads.protocol import Operator, Properties, WorkloadSpec
 
 _PLAIN = tuple(field.name for field in fields(Properties) if field.name != "operators")
@@ -21,7 +22,7 @@ def remembered(spec: WorkloadSpec, config: Mapping[str, Any], describe: Callable
     """The description of this spec of a model with this configuration, computed once per machine."""
     path = _folder() / f"{_key(spec, config)}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):  # not there yet, or half written: compute it again
-        return from_json(json.loads(path.read_text()))
+        return from_json(json.loads(opening.read_text(path)))
     properties = describe()
     with suppress(OSError):  # a read-only home costs time, nothing else
         _write(path, json.dumps(to_json(properties)))

@@ -169,3 +169,12 @@ class Workload(Protocol):
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Stand on the place, ready to serve."""
         ...
+
+
+@runtime_checkable
+class ExecutesToCheck(Protocol):
+    """A workload whose check does something that its name says: imports code, or connects to a server."""
+
+    def check_unexecuted(self, spec: WorkloadSpec) -> str:
+        """Check what can be checked without that; gives what stays unknown. Raises WorkloadError."""
+        ...

@@ -212,7 +212,7 @@ class TestTorchSide:
         fake = FakeTorch("cuda")
         fake.get_device_module("cuda").ExternalStream = FakeExternalStream
         monkeypatch.setitem(sys.modules, "torch", fake)
-        made = (green_contexts.Part(stream=0x1000, sms=64), green_contexts.Part(stream=0x2000, sms=48))
+        made = (green_contexts.SmPartition(stream=0x1000, sms=64), green_contexts.SmPartition(stream=0x2000, sms=48))
         monkeypatch.setattr(green_contexts, "parts", lambda index, sms: {(0, (64, 42)): made}[index, sms])
         side = torch_side.OnAccelerator("cuda", 0)
         assert side.facts()["green_sms"] is None

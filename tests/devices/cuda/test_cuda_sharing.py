@@ -105,7 +105,7 @@ class TestMps:
 
     @pytest.mark.parametrize(
         ("shares", "sentence"),
-        [((60.0,), "names 1 shares for 2 tenants"), ((60.0, "3g.20gb"), "'3g.20gb' is no share for `mps`")],
+        [((60.0,), "names 1 shares for 2 tenants"), ((60.0, "3g.20gb"), "'3g.20gb' is not a share for `mps`")],
     )
     def test_shares_that_make_no_sense_are_refused_in_one_sentence(self, gpus, tools, tenants, shares, sentence):
         with pytest.raises(SharingUnavailable, match=sentence) as refusal:

@@ -35,7 +35,7 @@ def state(gpu):
         (0, {"power_limit_w": 400}, "takes no power limit of 400 W", "choose 150 to 300 W"),
         (0, {"mem_clock_mhz": 877}, "can't lock its memory clock: that begins with Ampere", "leave"),
         (1, {"mem_clock_mhz": 900}, "has no memory clock of 900 MHz", "choose 1215 or 607 MHz"),
-        (0, {"sm_clock": 1200}, "has no control 'sm_clock'", "did you mean 'sm_clock_mhz'?"),
+        (0, {"sm_clock": 1200}, "has no control 'sm_clock'", "did you mean sm_clock_mhz?"),
         (0, {"sm_clock_mhz": "fast"}, "must be a number, not 'fast'", None),
         (0, {"sm_clock_mhz": True}, "must be a number, not True", None),
         (0, {"boost": "never"}, "boost is on or off, not 'never'", "write `boost: off`"),
@@ -262,7 +262,7 @@ def test_after_a_kill_a_trial_without_settings_does_not_run_under_those_of_the_k
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"uuid": 1}', '{"before": {}}'])
 def test_a_damaged_note_is_no_note(mock_nvml, content):
     gpu = nvml.find(0)
-    notes.write(gpu.uuid, notes.Before(power_limit_w=200))
+    notes.write(gpu.uuid, notes.SettingsNote(power_limit_w=200))
     notes._path(gpu.uuid).write_text(content)
     assert notes.read(gpu.uuid) is None
     assert controls.restore(gpu) == ()

@@ -35,7 +35,7 @@ class RowChange:
             self.row.to_json()
             | {"of": self.of, "detail": self.detail}
             | self.outcome.to_json()
-            | {"before_ms": self.before_ms.to_json(), "now_ms": self.now_ms.to_json()}
+            | {"before_ms": self.before_ms, "now_ms": self.now_ms}
         )
 
 
@@ -111,11 +111,11 @@ class Comparison:
                 "margin": self.margin,
                 "level": self.level,
                 "regression": self.regression,
-                "common": self.common.to_json() if self.common else None,
-                "tenants": [tenant.to_json() for tenant in self.tenants],
-                "rows": [row.to_json() for row in self.rows],
-                "only_before": [row.to_json() for row in self.only_before],
-                "only_now": [row.to_json() for row in self.only_now],
+                "common": self.common,
+                "tenants": self.tenants,
+                "rows": self.rows,
+                "only_before": self.only_before,
+                "only_now": self.only_now,
                 "notes": list(self.notes),
                 "sentences": comparison_sentences(self),
             }

@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks
+from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 
 Resource = Literal[
@@ -68,8 +68,8 @@ class MixStory:
             "bandwidth_wanted": self.bandwidth_wanted,
             "aggressor": self.aggressor,
             "victim": self.victim,
-            "imbalance": self.imbalance.to_json(),
-            "stp": self.stp.to_json(),
+            "imbalance": self.imbalance,
+            "stp": self.stp,
             "missed": list(self.missed),
             "worth": self.worth,
         }

@@ -10,7 +10,8 @@ from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.analyse.sharing.summary import summarise
 from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
@@ -36,10 +37,10 @@ class Explanation:
             {
                 "schema_version": SCHEMA_VERSION,
                 "simulated": self.simulated,
-                "tenants": [one.to_json() for one in self.tenants],
-                "slowdowns": [one.to_json() for one in self.splits],
-                "mixes": [one.to_json() for one in self.mixes],
-                "circumstances": [one.to_json() for one in self.circumstances],
+                "tenants": self.tenants,
+                "slowdowns": self.splits,
+                "mixes": self.mixes,
+                "circumstances": self.circumstances,
                 "more": list(self.more),
                 "sentences": explanation_sentences(self),
             }
@@ -107,7 +108,7 @@ def _more(
             "they are missing."
         )
     if not peaks.flops_per_s and any(item.work.flops_per_request for item in evidence):
-        yield "The device's peak rates are not known: explain the run on the machine that it was measured on."
+        yield "There is no roofline in this run: its manifest has no peak rates, which newer runs measure and keep."
     elif not peaks.undisturbed:
         yield "The peak rates were measured while something else ran: measure them again on a quiet machine."
     if any(one.sure == "unclear" for one in alone) and any(one.reason.startswith("it states neither") for one in alone):

@@ -5,7 +5,7 @@ One closed list, from which `cotenant explain METRIC` and the reference page are
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from cotenant.text import nearest
 
@@ -26,20 +26,6 @@ class Metric:
     caveats: tuple[str, ...]
     also: tuple[str, ...] = ()
     """Other names under which it is looked for."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "of": self.of,
-            "definition": self.definition,
-            "formula": self.formula,
-            "unit": self.unit,
-            "better": self.better,
-            "caveats": list(self.caveats),
-            "also": list(self.also),
-        }
 
 
 def _quantile(percent: int, least: int) -> Metric:

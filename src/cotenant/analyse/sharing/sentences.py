@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.tenancy.nouns import APART
+from cotenant.tenancy.records import APART
 from cotenant.text import duration, percent
 
 LEAST_SHOWN = 0.001
@@ -23,6 +23,7 @@ WORTH_SAYING = 0.10
 TOO_GOOD = 0.10
 """Beyond all tenants alone by more than this: not sharing's merit, but a disturbance of the trials alone."""
 
+MOST_DOUBTS = 3
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
 """Beyond that the advice is not patience."""
@@ -41,9 +42,12 @@ def closing_sentences(summary: Summary, target: float | None = None) -> list[str
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
     lines = [
+        *(found.sentence() for found in summary.accuracy.values()),
         *_slowdowns(summary, shared, label),
         *_objectives(summary.tenants, label),
         *_rejected(summary.mixes),
+        *summary.doubts[:MOST_DOUBTS],
+        *([summary.windows.sentence()] if summary.windows is not None else []),
         *_imprecise(summary, label, target),
         *advice(summary),
     ]

@@ -65,7 +65,7 @@ def _first_number(tree: FileTree, folder: str, *names: str) -> float | None:
 
 
 def _reclaimable(tree: FileTree, folder: str) -> float:
-    """Cached file pages count as used, yet they go as soon as somebody needs memory."""
+    """Cached file pages count as used, but the kernel frees them on demand."""
     for line in (tree.text(f"{folder}/memory.stat") or "").splitlines():
         name, _, value = line.partition(" ")
         if name in {"inactive_file", "total_inactive_file"}:

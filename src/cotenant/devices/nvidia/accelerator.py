@@ -3,6 +3,7 @@
 What it lacks is said, never guessed: a run on it has latencies, throughput and slowdowns, and no power or clocks.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,8 @@ from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
+
+log = logging.getLogger(__name__)
 
 MAKERS = {"xpu": "Intel", "rocm": "AMD", "cuda": "these"}
 LACKING = ("power", "energy", "clocks", "temperature", "throttling", "SM, tensor and DRAM activity")
@@ -182,6 +185,7 @@ def list_accelerators() -> list[TorchAccelerator]:
     family = "rocm" if build.hip else "xpu"
     try:
         count = len(torch_side.look("cuda" if build.hip else "xpu"))
-    except DeviceError:
+    except DeviceError as error:
+        log.info("torch's devices are left out: %s", error.message)
         return []
     return [open_accelerator(family, str(index)) for index in range(count)]

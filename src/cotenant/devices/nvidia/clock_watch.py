@@ -117,7 +117,7 @@ class ClockWatch:
                 reasons = int(self._reasons(self._device)) if self._reasons else 0
                 clock = int(self._clock(self._device, 1))
             except self._error:
-                continue  # a GPU that is lost is told by its sensors
+                continue  # a lost GPU is reported by its sensors
             seen = self._seen
             seen.readings += 1
             for bit in REASONS:

@@ -175,7 +175,7 @@ def _steps(wanted: Wanted) -> Iterator[_Step]:
 
 
 def _read_back(gpu: GpuFacts, wanted: Wanted) -> list[str]:
-    """What the driver says now that it has been told. Locked clocks can't be read: they are watched instead."""
+    """What the driver reports after the change. Locked clocks can't be read: they are watched instead."""
     device, found = handle(gpu), []
     if wanted.power_limit_w is not None:
         got = library.call("nvmlDeviceGetEnforcedPowerLimit", device, of=gpu.label) / 1e3

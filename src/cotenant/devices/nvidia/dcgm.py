@@ -48,7 +48,7 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Why there is no such probe, and what would mend it."""
+    """Why there is no such probe, and what would fix it."""
 
     reason: str
     fix: str | None = None

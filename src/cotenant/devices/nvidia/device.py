@@ -175,7 +175,7 @@ class CudaDevice(SingleDevice):
             self._flush_l2 = False
 
     def free_memory_bytes(self) -> int:
-        """What nobody holds now; of an instance all that it has."""
+        """What is free now; of an instance all that it has."""
         place = self._place()
         if place.visible.startswith("MIG-"):
             return next((one.memory_bytes for one in self.gpu.instances if one.uuid == place.visible), 0)

@@ -158,9 +158,9 @@ def handle_of(uuid: str, *, of: str) -> Any:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether the GPU behind an error of a bare function is gone, so that asking again is no use."""
+    """Whether the GPU behind an error of a bare function is gone, so that asking again is useless."""
     code = int(getattr(error, "value", 0))
-    if code == _UNINITIALIZED:  # somebody has forgotten the library since; the next reading finds it open again
+    if code == _UNINITIALIZED:  # the library was shut down since; the next reading opens it again
         _library.bindings()
     return _TROUBLES.get(code) in {"lost", "no driver"}
 

@@ -1,6 +1,7 @@
 """What to put back, on disk: a run that is killed can't restore the controls it set, but the next command can."""
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.devices.state_folder import state_folder
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Note:
 
 
 def write(uuid: str, before: SettingsNote) -> None:
-    """Note it, all or nothing, before anything is changed. A machine without a place for it is no reason to stop."""
+    """Write the note atomically, before anything is changed. Where it can't be written, the run goes on without."""
     note = Note(uuid, os.getpid(), process_start(os.getpid()) or "", before)
     with suppress(OSError):
         _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +60,10 @@ def read(uuid: str) -> Note | None:
     """The note about a GPU, if there is one."""
     try:
         return _note(json.loads(_path(uuid).read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("the note %s can't be used: %s", _path(uuid), error)
         return None
 
 

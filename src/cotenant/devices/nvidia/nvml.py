@@ -155,7 +155,7 @@ def process_function(gpu: GpuFacts, kind: str = "Compute") -> str | None:
 
 
 def free_memory_bytes(gpu: GpuFacts) -> int:
-    """Memory that nobody holds now."""
+    """Free memory now."""
     return _memory(handle(gpu), gpu.label)[1]
 
 

@@ -36,7 +36,7 @@ class PcieProbe:
                 return found
             found = self._asked.result()
         now = time.monotonic()
-        if now - self._asked_s > 2 * PERIOD_S:  # nobody read since: that was another trial
+        if now - self._asked_s > 2 * PERIOD_S:  # not read since: that was another trial
             found = _NOTHING
         self._asked, self._asked_s = _side().submit(self._ask), now
         return found

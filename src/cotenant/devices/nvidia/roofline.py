@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from cotenant.devices.cpu.machine import version_of
 from cotenant.devices.nvidia.torch_side import on_cpu
 from cotenant.devices.protocol import Roofline
 from cotenant.errors import DeviceError
+
+log = logging.getLogger(__name__)
 
 _VERSION = 1
 _TIMEOUT_S = 180
@@ -36,6 +39,7 @@ def roofline(visible: str, *, sms: int, driver: str, refresh: bool = False) -> R
     kept = None if refresh else remembered(visible, driver=driver)
     if kept is not None:
         return kept
+    log.info("measuring the peak rates of %s", visible)
     command = [sys.executable, "-m", "cotenant.devices.nvidia.roofline_worker"]
     try:
         done = subprocess.run(

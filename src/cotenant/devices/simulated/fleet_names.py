@@ -37,7 +37,7 @@ def parse(name: str) -> Named:
     """The GPU, fleet or member of that name; a leading `sim:` is ignored.
 
     Raises:
-        DeviceError: There is no such GPU, or what follows it is no number of GPUs.
+        DeviceError: There is no such GPU, or what follows it isn't a number of GPUs.
     """
     wanted = name.strip().removeprefix("sim:")
     match = _NAME.fullmatch(wanted)

@@ -34,7 +34,7 @@ def attempt(order: dict[str, Any]) -> dict[str, Any]:
     with seat.occupy():
         try:
             if on_cpu:
-                # What libraries take for themselves is no part of the batch: it is there before the limit is set.
+                # What libraries take for themselves doesn't belong to the batch: it is there before the limit is set.
                 _serve(spec.model_copy(update={"batch": 1}), seat)
                 before = _resident_after_cleaning()
                 if limit is not None:

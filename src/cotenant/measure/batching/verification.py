@@ -1,6 +1,7 @@
-"""The largest batch that really runs: a bracket around the prediction, then bisection. Each attempt is told apart."""
+"""The largest batch that really runs: a bracket around the prediction, then bisection, in a fresh process each time."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from cotenant.measure.batching.outcomes import Attempt, classify
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
+
+log = logging.getLogger(__name__)
 
 FIRST = 0.9
 """The first attempt, as a part of the prediction: most often it runs, and the limit is near."""
@@ -56,6 +59,7 @@ def verify(predicted: int, attempt: Callable[[int], Attempt], *, highest: int | 
     while True:
         batch = batch if highest is None else min(batch, highest)
         tried = attempt(batch)
+        log.info("batch %d: %s", batch, tried.kind)
         attempts.append(tried)
         if tried.kind == "failed":
             raise TenantFailed(

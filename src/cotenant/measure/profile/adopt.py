@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant.store import parquet
+from cotenant.store import parquet, seals
 from cotenant.store.folder import RunFolder
 from cotenant.store.query import sql
-from cotenant.tenancy.records import Columns, TrialRecords
+from cotenant.tenancy.records import TABLES, Columns, TrialRecords
 
 PART = "part.parquet"
 
@@ -38,12 +38,14 @@ def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, 
     records = TrialRecords(trial={"trial": number}, tenants=(), requests={}, kernels=kernels, samples=samples)
     con = parquet.memory()
     try:
-        with parquet.loaded(con, records, folder.run):
+        with parquet.loaded(con, [records], folder.run):
             for table, columns in (("kernels", kernels), ("samples", samples)):
                 if columns:
                     _append(con, table, source / f"{table}.parquet")
+        rows = {table: _rows(con, source / f"{table}.parquet") for table in TABLES}
     finally:
         con.close()
+    seals.write(source, run=folder.run, name=source.name, rows={number: {t: n for t, n in rows.items() if n}})
     target = folder.trial_path(number)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
@@ -61,3 +63,10 @@ def _append(con: Any, table: str, file: Path) -> None:
         f"TO {parquet.text(str(part))} (FORMAT parquet, COMPRESSION zstd)"
     )
     part.replace(file)
+
+
+def _rows(con: Any, file: Path) -> int:
+    if not file.exists():
+        return 0
+    (count,) = con.execute(f"SELECT count(*) FROM read_parquet({parquet.text(str(file))})").fetchone()  # noqa: S608  (quoted)
+    return int(count)

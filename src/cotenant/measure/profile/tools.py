@@ -79,7 +79,7 @@ class NsysTool:
 
 
 Tool = TorchTool | NsysTool
-"""A profiler around one trial: what to start, what tenants are told, where kernels are afterwards."""
+"""A profiler around one trial: what to start, the tenants' environment, where kernels are afterwards."""
 
 
 def choose(device: Device, wanted: str | None) -> Tool:

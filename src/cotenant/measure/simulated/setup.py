@@ -139,6 +139,7 @@ def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests
             memory_bytes=memory,
         ),
         result=SeatResult(
+            window=0,
             index=0,
             recorded=requests.done.size,
             errors=0,

@@ -1,8 +1,11 @@
 """Sets up what a sharing needs besides its tenants (daemons, partitions), and removes it after the last tenant."""
 
+import logging
 from collections.abc import Callable
 
 from cotenant.devices.protocol import Fixture
+
+log = logging.getLogger(__name__)
 
 
 class Fixtures:
@@ -20,6 +23,7 @@ class Fixtures:
         if fallen or in_the_way or (fresh and fixture is not None and fixture.alone):
             self.close()
         if fixture is not None and fixture not in self._standing:
+            log.info("setting up %s", fixture.name)
             fixture.__enter__()
             self._standing.append(fixture)
 
@@ -27,4 +31,6 @@ class Fixtures:
         """End all tenants, then put everything back."""
         self._end_tenants()
         while self._standing:
-            self._standing.pop().__exit__(None, None, None)
+            fixture = self._standing.pop()
+            log.info("removing %s", fixture.name)
+            fixture.__exit__(None, None, None)

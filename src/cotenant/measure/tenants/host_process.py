@@ -1,6 +1,7 @@
 """The runner's side of tenant processes: start, talk to, watch and end them."""
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -12,10 +13,12 @@ from pathlib import Path
 
 from cotenant.devices.protocol import HostPlan
 from cotenant.measure.tenants.arena import shared_memory_fd
-from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, TrialOrder
+from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 from cotenant.measure.tenants.reaper import VARIABLE, end_marked
 from cotenant.tenancy.nouns import Tenant
+
+log = logging.getLogger(__name__)
 
 LOG_KEPT_BYTES = 1 << 20
 """A tenant may print what it likes; beyond this its log starts again."""
@@ -91,7 +94,7 @@ class HostProcess:
         # Its socket alone does not tell: a process that it forked may hold the other end open.
         return (self._control.fileno(), *(() if self._death_fd is None else (self._death_fd,)))
 
-    def start_trial(self, order: TrialOrder) -> None:
+    def start_sequence(self, order: SequenceOrder) -> None:
         """Tell it to serve."""
         self._say(order.model_dump_json())
 
@@ -118,7 +121,7 @@ class HostProcess:
                 return self.ready
             return HostResult.model_validate_json(line)
         except ValueError:
-            self.kill("wrote something that is no answer to its control socket")
+            self.kill("sent an invalid control message")
             return None
 
     def kill(self, why: str) -> None:
@@ -171,6 +174,7 @@ class HostProcess:
         code = self._end()
         by_kernel = code == -signal.SIGKILL and _kernel_oom_kills() > self._oom_kills
         self.fate = _describe_exit(code, ended_by_kernel=by_kernel, last_words=words)
+        log.warning("tenant process %d %s", self.pid, self.fate)
 
     def _end(self) -> int:
         """End the process and all that it started, and give back what was held for it; gives its exit code."""

@@ -1,4 +1,4 @@
-"""How much CPU the study itself used: what is left of the machine's busy time was somebody else's."""
+"""How much CPU the study itself used: the rest of the machine's busy time belongs to others."""
 
 import os
 import time

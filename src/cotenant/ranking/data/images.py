@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.ranking.protocol import Labels
 
@@ -67,7 +68,8 @@ def decoded(source: Source, what: str) -> "Image":
         return Image.fromarray(source).convert("RGB")
     where = str(source) if isinstance(source, Path) else what
     try:
-        with Image.open(source if isinstance(source, Path) else io.BytesIO(source)) as image:
+        opened = opening.open_file(source, most=LARGEST) if isinstance(source, Path) else io.BytesIO(source)
+        with opened, Image.open(opened) as image:
             return image.convert("RGB")
     except UnidentifiedImageError:
         raise DataError(f"{where} is no image that can be read", hint=_SKIP) from None
@@ -97,6 +99,8 @@ def readable(source: Source) -> bool:
     return True
 
 
+LARGEST = 1 << 30
+"""Bytes of an image file."""
 _SKIP = "mend or remove it, or skip bad items: --skip-bad"
 
 

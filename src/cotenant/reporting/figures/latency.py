@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.reporting.figures.curves import Curve
+from cotenant.analyse.sharing.curves import Curve
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition
-from cotenant.reporting.figures.reduced import MOST_TRIALS_DRAWN
 from cotenant.reporting.figures.style import QUIET, colour, faceted, tips
 from cotenant.reporting.terminal.literal import literal
+from cotenant.store.reduced import MOST_TRIALS_DRAWN
 
 TITLE = "Latency distributions"
 FEWEST_POINTS_PER_CURVE = 8

@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant import __version__
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.figures.every import Drawn
@@ -28,6 +29,7 @@ from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.html.heat_map import heat_maps
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.store.manifest import PROFILE_PASS
 
 MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 8_000
@@ -185,7 +187,7 @@ def _verdicts(material: Material) -> dict[str, int]:
 def _caution(material: Material) -> str:
     """What has to be said before any advice if fewer than half of the trials are valid, yet some can be used."""
     count = Counter(trial.verdict for trial in material.trials)
-    if not count["unstable"] or 2 * count["valid"] >= count.total():
+    if not count["unstable"] or mostly_valid(count):
         return ""
     failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
     few = f"Only {count['valid']}" if count["valid"] else "None"
@@ -245,7 +247,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
         "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
         "simulated": bool(manifest.get("simulated")),
         "errors": errors_by_class(manifest),
-        "profile_pass": "profile_pass" in manifest,
+        "profile_pass": PROFILE_PASS in manifest,
         "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
         "left_out": [str(one) for one in manifest.get("left_out") or ()],
         "facts": _flat(described if isinstance(described, Mapping) else {}),

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
-from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, times, without_interval
+from cotenant.text import amount, ratio, without_interval
 
 MOST_ROWS = 10
 """More mixes than this are counted, so that the answer fits one screen."""
@@ -36,25 +36,31 @@ def answer_parts(answer: Answer) -> tuple[RenderableType, ...]:
     return tuple(parts)
 
 
-def _table(choices: Sequence[Choice]) -> Fitting:
+def _table(choices: Sequence[Choice]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    columns = ["mix", "best way", "work", "slowdowns", "objectives", "verdict"]
+    if not any(choice.best.objectives for choice in choices):
+        columns.remove("objectives")
     several = _varying(choices)
-
-    def table(*, wide: bool) -> Grouped:
-        sections: dict[str, list[tuple[Text, ...]]] = {}
-        for choice in choices:
-            best = choice.best
-            work = times(best.work) if wide else without_interval(best.work)
-            cells = (mix_name(best.standings), best.cell.sharing, work, slowdowns(best), objectives(best))
-            row = (*(Text(literal(one)) for one in cells), Text(WORDS[choice.verdict], STYLES[choice.verdict]))
-            sections.setdefault(", ".join(str(getattr(best.cell, name)) for name in several), []).append(row)
-        columns = ("mix", "best way", "work", "slowdowns", "objectives", "verdict")
-        return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
-
-    return Fitting((table(wide=True), table(wide=False)))
+    for name in [*several, *columns]:
+        table.add_column(name, overflow="fold", no_wrap=name in {"work", "verdict"})
+    for choice in choices:
+        best = choice.best
+        said = {
+            **{name: str(getattr(best.cell, name)) for name in several},
+            "mix": mix_name(best.standings),
+            "best way": best.cell.sharing,
+            "work": f"{without_interval(best.work, ratio)}x",
+            "slowdowns": slowdowns(best),
+            "objectives": objectives(best),
+        }
+        cells = [Text(literal(said[name])) for name in [*several, *columns] if name != "verdict"]
+        table.add_row(*cells, Text(WORDS[choice.verdict], STYLES[choice.verdict]))
+    return table
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:
-    """Conditions that differ between the choices, which then head their rows."""
+    """Conditions that differ between the choices, which then get columns of their own."""
     cells = [choice.best.cell for choice in choices]
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 

@@ -25,5 +25,5 @@ def poisson(rates: Mapping[str, float], duration_s: float, seed: int) -> list[Ar
         while time < duration_s:
             arrivals.append(Arrival(time, tenant))
             time += random_numbers.expovariate(rate)
-    arrivals.sort()
+    arrivals.sort(key=lambda arrival: arrival.time)
     return arrivals

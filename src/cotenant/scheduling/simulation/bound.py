@@ -71,7 +71,9 @@ def _windows(
     arrivals: Sequence[Arrival], contracts: Mapping[str, Contract], costs: Mapping[str, TenantCosts]
 ) -> tuple[list[_Window], list[float]]:
     deadlines = [
-        arrival.time + contracts[arrival.tenant].objective_s if arrival.deadline is None else arrival.deadline
+        arrival.time + contracts[arrival.tenant].within_s(arrival.steps or costs[arrival.tenant].steps)
+        if arrival.deadline is None
+        else arrival.deadline
         for arrival in arrivals
     ]
     cuts = sorted({arrival.time for arrival in arrivals} | set(deadlines))

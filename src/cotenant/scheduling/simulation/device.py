@@ -45,7 +45,7 @@ class SimulatedDevice:
         return math.inf if math.isinf(self._modes.dwell_s) else now + self._random.expovariate(1 / self._modes.dwell_s)
 
     def chunk_s(self, chunk: Chunk, scale: float, began: float, idle_s: float) -> float:
-        """How long a chunk takes that begins after so much idle time."""
+        """How long a chunk takes that begins at ``began``, after ``idle_s`` of idle time."""
         while began >= self._mode_until:
             others = [mode for mode in range(len(self._modes.factors)) if mode != self._mode]
             self._mode = self._random.choice(others) if others else self._mode

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.plain import plain
 from cotenant.errors import DatabaseError
-from cotenant.store import manifest
+from cotenant.opening import system_words
+from cotenant.store import manifest, seals
 from cotenant.store.database import from_files, from_runs, index
 from cotenant.store.database.index import Source
 from cotenant.store.database.staging import Staged, Staging
@@ -32,7 +34,7 @@ class Added:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self.source.to_json(), "how": self.how}
+        return {**plain(self.source), "how": self.how}
 
 
 def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[Added, ...]:
@@ -81,7 +83,8 @@ def _staged(path: Path, known: index.Index, room: Path, *, skip_bad: bool) -> tu
         staging.close()
     now = datetime.now(UTC).isoformat(timespec="seconds")
     counts = {"measurements": staged.measurements, "readings": staged.readings, "gpus": staged.gpus}
-    return Source(key, version, name, staged.kind, now, **counts, left_out=staged.left_out), staged
+    sealed = {table: seals.digest_of(file) for table, file in staged.files.items()}
+    return Source(key, version, name, staged.kind, now, **counts, left_out=staged.left_out, sha256=sealed), staged
 
 
 def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple[Added, ...]:
@@ -115,12 +118,12 @@ def _explained(home: Path) -> Iterator[None]:
     """A failed write is one sentence, and the database is as it was before."""
     import duckdb
 
-    full = {os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT)}
+    full = {os.strerror(code).lower() for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
     try:
         yield
     except (OSError, duckdb.IOException) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error).splitlines()[0]
-        step = "free some space" if any(words in reason for words in full) else "choose a folder that you may write to"
+        reason = system_words(error)
+        step = "free some space" if reason in full else "choose a folder that you may write to"
         raise DatabaseError(
-            f"{home} can't be written: {reason.lower()}; it is as it was before.", hint=f"{step}, then add again"
+            f"{home} can't be written: {reason}; it is as it was before.", hint=f"{step}, then add again"
         ) from None

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from cotenant import opening
+from cotenant.analyse.variability.clock_curves import AtSetting
 from cotenant.analyse.variability.readings import PLACES, UNKNOWN, Readings
+from cotenant.analyse.variability.shared_power import Drawn
 from cotenant.errors import DatabaseError
-from cotenant.store import damage, parquet
+from cotenant.store import damage, parquet, seals
 from cotenant.store.database import index
 from cotenant.store.database.schema import TABLES
 
@@ -67,34 +70,6 @@ class Sensor(NamedTuple):
     readings: int
 
 
-class AtSetting(NamedTuple):
-    """One GPU under one setting of its controls."""
-
-    work: str
-    model: str | None
-    gpu: str
-    simulated: bool
-    settings: str
-    clock_mhz: float
-    time_ms: float
-    power_w: float | None
-    measurements: int
-
-
-class Drawn(NamedTuple):
-    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
-
-    source: str
-    settings: str
-    simulated: bool
-    trial: int
-    work: str
-    neighbours: int
-    time_ms: float
-    requests: int
-    power_w: float
-
-
 @dataclass(slots=True)
 class Database:
     """An open database; use `Database.open`."""
@@ -120,12 +95,18 @@ class Database:
                     f"The database {home} holds nothing yet.",
                     hint="add run folders or files of nvidia-smi, dcgmi, nvprof, tegrastats: cotenant db add RUN",
                 )
+            _check_seals(home, sources)
             con = parquet.memory(memory_limit=MEMORY_LIMIT)
             try:
                 for table in TABLES:
                     con.execute(f"CREATE VIEW {table} AS {_view(home, table, sources)}")
                 yield cls(home, sources, con)
-            except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            except duckdb.OutOfMemoryException:
+                raise DatabaseError(
+                    f"The question to {home} needs more than {MEMORY_LIMIT} of memory.",
+                    hint="ask about one kind of work: --work NAME",
+                ) from None
+            except duckdb.Error as error:
                 raise DatabaseError(
                     f"{home} is damaged: {str(error).splitlines()[0]}.", hint="add everything anew to another folder"
                 ) from None
@@ -232,6 +213,10 @@ class Database:
         ).fetchnumpy()
         return np.ma.getdata(found["t_s"]), np.ma.getdata(found["value"])
 
+    def source_names(self) -> dict[str, str]:
+        """The name of each source, by its key."""
+        return {key: source.name for key, source in self.sources.items()}
+
     def drawn(self, gpu: str) -> list[Drawn]:
         """Every trial of one GPU in which its power was read."""
         rows = self._con.execute(
@@ -297,6 +282,21 @@ def _chunks(counts: list[int]) -> Iterator[tuple[int, int]]:
         total += count
     if counts:
         yield first, len(counts) - 1
+
+
+def _check_seals(home: Path, sources: dict[str, index.Source]) -> None:
+    """Compare every file with what the index says of it. Raises DatabaseError."""
+    for source in sources.values():
+        for table, digest in source.sha256.items():
+            file = home / table / source.file
+            try:
+                how = None if seals.matches(file, digest) else "its content has changed since it was written"
+            except OSError as error:
+                how = opening.why(error)
+            if how:
+                raise DatabaseError(
+                    f"{file} ({source.name}) is damaged: {how}.", hint="add everything anew to another folder"
+                )
 
 
 def _view(home: Path, table: str, sources: dict[str, index.Source]) -> str:

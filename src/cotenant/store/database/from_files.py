@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store import imports as importing
 from cotenant.store.database import from_sheets, parts, rows
@@ -19,12 +20,12 @@ def key_of(path: Path) -> str:
     """By content: a copy under another name is the same source. Raises DataError if it can't be read."""
     digest = hashlib.blake2b(digest_size=12)
     try:
-        with path.open("rb") as file:
+        with opening.open_file(path, most=opening.TABLE_BYTES) as file:
             while part := file.read(_CHUNK):
                 digest.update(part)
     except OSError as error:
         raise DataError(
-            f"{path} can't be read: {(error.strerror or str(error)).lower()}.",
+            f"{path} can't be read: {opening.why(error)}.",
             hint="name a run folder, or a file of nvidia-smi, dcgmi, nvprof, tegrastats or with a row per run",
         ) from None
     return digest.hexdigest()

@@ -5,16 +5,21 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
+from cotenant.analyse.plain import plain
 from cotenant.errors import DatabaseError
 from cotenant.store.database.schema import VERSION
-from cotenant.store.manifest import sync
+from cotenant.store.manifest import CHECKSUM, checksum, sync
 
 NAME = "index.json"
 LOCK = "lock"
+LARGEST = 256 << 20
+"""Bytes of an index: some hundred for each source."""
+_ANEW = "restore it from a copy, or add everything anew to another folder"
 HINT = "name the database's folder with --db, or begin one: cotenant db add RUN --db DIR"
 
 
@@ -35,15 +40,13 @@ class Source:
     gpus: int
     left_out: tuple[str, ...] = ()
     """What could not be used, in sentences."""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Of its files, by table; empty if it was added before there were any."""
 
     @property
     def file(self) -> str:
         """The name of its Parquet files."""
         return f"{self.key}-{self.version}.parquet"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 Index = Mapping[str, Source]
@@ -58,13 +61,14 @@ def read(home: Path) -> dict[str, Source]:
     """
     path = home / NAME
     try:
-        text = path.read_text("utf-8")
+        text = opening.read_text(path, most=LARGEST, follow=False)
     except FileNotFoundError:
         if home.is_dir() and any(not entry.name.startswith((LOCK, "partial", ".")) for entry in home.iterdir()):
             raise DatabaseError(f"{home} is not a database: it has no {NAME}.", hint=HINT) from None
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise DatabaseError(f"{path} can't be read: {error}.", hint="check who owns the folder") from None
+        reason = opening.why(error) if isinstance(error, OSError) else "it is not text"
+        raise DatabaseError(f"{path} can't be read: {reason}.", hint="check who owns the folder") from None
     try:
         found = json.loads(text)
         version = int(found["version"])
@@ -73,18 +77,28 @@ def read(home: Path) -> dict[str, Source]:
                 f"{home} was written by a newer cotenant (version {version}, this one reads up to {VERSION}).",
                 hint="upgrade: pip install --upgrade cotenant",
             )
-        sources = [Source(**{**one, "left_out": tuple(one["left_out"])}) for one in found["sources"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DatabaseError(
-            f"{path} is damaged: {error}.", hint="restore it from a copy, or add everything anew to another folder"
-        ) from None
+        if found.get(CHECKSUM, checksum({"sources": found["sources"]})) != checksum({"sources": found["sources"]}):
+            raise DatabaseError(f"{path} is damaged: its content has changed since it was written.", hint=_ANEW)
+        sources = [_source(one) for one in found["sources"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DatabaseError(f"{path} is damaged: {error}.", hint=_ANEW) from None
     return {source.key: source for source in sources}
+
+
+def _source(one: Mapping[str, Any]) -> Source:
+    source = Source(**{**one, "left_out": tuple(one["left_out"])})
+    if not all(isinstance(text, str) for text in (source.key, source.version, source.name)) or "/" in source.file:
+        raise ValueError("a source has no name")
+    if not all(isinstance(count, int) for count in (source.measurements, source.readings, source.gpus)):
+        raise ValueError(f"the rows of {source.name} are not counted")
+    return source
 
 
 def write(home: Path, index: Index) -> None:
     """Replace the index in one step. Only under the lock."""
     draft = home / f".{NAME}.new"
-    content = {"version": VERSION, "sources": [source.to_json() for source in index.values()]}
+    sources = plain(list(index.values()))
+    content = {"version": VERSION, "sources": sources, CHECKSUM: checksum({"sources": sources})}
     with draft.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=1, ensure_ascii=False)
         file.flush()
@@ -98,7 +112,7 @@ def locked(home: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the database: alone to change it, together with other readers to ask it. Waits for its turn."""
     flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
     try:
-        handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        handle = os.open(home / LOCK, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except FileNotFoundError:
         yield  # nothing was ever added: there is nothing to protect
         return

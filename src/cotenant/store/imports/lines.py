@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store import damage, parquet
 from cotenant.store.imports.problems import Problems
@@ -54,12 +55,10 @@ class Table:
 def head(path: Path, lines: int) -> list[str]:
     """The first lines of a file. Raises DataError if it can't be read or is no text."""
     try:
-        with path.open("rb") as file:
+        with opening.open_file(path, most=opening.TABLE_BYTES) as file:
             start = file.read(1 << 16)
     except OSError as error:
-        raise DataError(
-            f"{path} can't be read: {(error.strerror or str(error)).lower()}.", hint="check the path"
-        ) from None
+        raise DataError(f"{path} can't be read: {opening.why(error)}.", hint="check the path") from None
     return start.decode("utf-8-sig", errors="replace").splitlines()[:lines]
 
 

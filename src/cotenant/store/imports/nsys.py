@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store.imports.nsys_tenants import attribute, columns_of
 from cotenant.store.imports.problems import Problems, nothing_in
@@ -37,7 +38,7 @@ _METRICS = (
 def recognise(path: Path) -> bool:
     """Whether the file is an SQLite database."""
     try:
-        with path.open("rb") as file:
+        with opening.open_file(path, most=opening.TABLE_BYTES) as file:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False

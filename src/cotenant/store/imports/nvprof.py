@@ -1,6 +1,7 @@
 """`nvprof --print-gpu-trace --csv`: banners (`==`), a row of units below the header, kernels, system samples."""
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store.imports.problems import Problems, nothing_in
 from cotenant.store.imports.result import Imported, Series
@@ -77,7 +79,8 @@ def read(path: Path, *, skip_bad: bool) -> Imported:
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Lines that hold data, with their numbers; a kernel's name may hold commas, within quotes."""
     try:
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+        opened = opening.open_file(path, most=opening.TABLE_BYTES)
+        with io.TextIOWrapper(opened, newline="", encoding="utf-8-sig", errors="replace") as file:
             reader = csv.reader(line.replace("\0", "") for line in file)
             for cells in reader:
                 if cells and not cells[0].startswith("=="):

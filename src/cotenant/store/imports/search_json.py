@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cotenant import opening
 from cotenant.errors import DataError
 from cotenant.store.imports.problems import nothing_in
 from cotenant.store.imports.result import Skipped
@@ -23,6 +24,10 @@ from cotenant.tenancy.records import Columns
 END_TO_END = "end_to_end"
 _KNOWN = {"calc_proxy_score": "score", "load_state_dict": "load_model"}
 """Their names for stages that we call otherwise; the others are the same."""
+
+
+LARGEST = 256 << 20
+"""Bytes of a result file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ def read(path: Path, *, skip_bad: bool = False) -> SearchJson:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(opening.read_text(path, most=LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} can't be read as JSON: {error}", hint="is it whole?") from error
     if not isinstance(document, dict):

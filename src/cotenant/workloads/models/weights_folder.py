@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.hub import check_hub_id
@@ -45,13 +46,13 @@ def read_config(folder: Path) -> Mapping[str, Any]:
     if not folder.is_dir():
         raise WorkloadError(f"there is no directory {folder}", hint="give a directory with config.json and safetensors")
     try:
-        config = json.loads((folder / "config.json").read_text())
+        config = json.loads(opening.read_text(folder / "config.json"))
     except FileNotFoundError:
         raise WorkloadError(
             f"{folder} has no config.json", hint="a Hugging Face directory has config.json and model.safetensors"
         ) from None
     except (OSError, ValueError) as error:
-        raise WorkloadError(f"{folder / 'config.json'} can't be read: {error}") from error
+        raise WorkloadError(f"{folder / 'config.json'} can't be read: {error}") from None
     if not isinstance(config, dict):
         raise WorkloadError(f"{folder / 'config.json'} does not hold a configuration")
     if not any(folder.glob("*.safetensors")):

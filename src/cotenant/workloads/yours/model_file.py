@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.errors import WorkloadError
 
 
@@ -24,6 +25,6 @@ def existing_file(name: str) -> Path:
 
 def identity(path: Path) -> Mapping[str, Any]:
     """What to record, so that a later reader knows whether it was the same file."""
-    with path.open("rb") as file:
+    with opening.open_file(path, most=opening.TABLE_BYTES) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"file": str(path.resolve()), "file_bytes": path.stat().st_size, "sha256": digest}

@@ -48,7 +48,7 @@ class CpuinfoProbe:
 
 
 class NominalProbe:
-    """A virtual machine's constant. It has its own name, so that nobody takes it for a steady clock."""
+    """A virtual machine's constant. It has a name of its own, so that it isn't mistaken for a steady clock."""
 
     def __init__(self, mhz: float) -> None:
         self._values = (mhz,)

@@ -1,5 +1,6 @@
 """Hardware counters of the device's cores, through `perf stat`, where the system permits it."""
 
+import logging
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -8,6 +9,8 @@ from functools import lru_cache
 from cotenant.devices.child_lines import ChildLines
 from cotenant.devices.cpu.cores import Cores, format_cores
 from cotenant.devices.protocol import SensorInfo
+
+log = logging.getLogger(__name__)
 
 EVENTS = ("instructions", "cycles", "cache-references", "cache-misses")
 _PERIOD_MS = 100
@@ -81,4 +84,8 @@ class PerfProbe:
 def open_perf(cores: Cores) -> PerfProbe | None:
     """The probe, if perf counts on these cores."""
     perf = shutil.which("perf")
-    return None if perf is None or why_not(cores) is not None else PerfProbe(perf, cores)
+    reason = why_not(cores)
+    if perf is None or reason is not None:
+        log.debug("no hardware counters: %s", reason)
+        return None
+    return PerfProbe(perf, cores)

@@ -23,7 +23,7 @@ def every(place: GpuPlace) -> Iterator[Finding]:
 
 
 def system_daemon(tree: FileTree) -> Finding | None:
-    """Whether somebody else's MPS daemon runs: it takes in every process that isn't told otherwise."""
+    """Whether another MPS daemon runs: by default, every new process attaches to it."""
     pids = []
     for path in tree.glob("/proc/[0-9]*/cmdline"):
         words = (tree.text(path) or "").split("\0")

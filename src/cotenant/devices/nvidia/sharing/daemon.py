@@ -1,5 +1,6 @@
-"""An MPS control daemon of our own, in a private directory: nobody else's processes are on it, and ours on no other."""
+"""An MPS control daemon of our own, in a private directory: only our processes use it, and they use no other."""
 
+import logging
 import os
 import shutil
 import signal
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cotenant.devices.nvidia import tools
+
+log = logging.getLogger(__name__)
 
 CONTROL = "nvidia-cuda-mps-control"
 ANSWER_S = 10.0
@@ -49,6 +52,7 @@ class Daemon:
         """Start it in the background; gives what it said if it would not."""
         for part in ("", "pipe", "log"):
             (self.directory / part).mkdir(mode=0o700, exist_ok=True)
+        log.info("starting an MPS daemon in %s", self.directory)
         command = [CONTROL, "-d", *(["-S"] if static else [])]
         said = tools.run(command, env={**self.env, "CUDA_VISIBLE_DEVICES": self.gpu}, timeout_s=ANSWER_S)
         if not said.ok:
@@ -93,6 +97,7 @@ class Daemon:
             while _is_daemon(pid) and time.monotonic() < until:
                 time.sleep(0.05)
             for server in (*self.servers(), pid) if _is_daemon(pid) else ():
+                log.warning("MPS process %d did not end by itself and is killed", server)
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(server, signal.SIGKILL)
         with suppress(OSError):
@@ -109,7 +114,7 @@ class Daemon:
 
 
 def _is_daemon(pid: int) -> bool:
-    """Whether that process is a control daemon: a number alone may have been given to somebody else meanwhile."""
+    """Whether that process is a control daemon: the number may belong to another process by now."""
     try:
         return CONTROL.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

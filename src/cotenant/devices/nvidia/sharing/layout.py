@@ -152,7 +152,7 @@ def on_instance(place: GpuPlace, instance: Instance) -> GpuPlace:
 def whole(place: GpuPlace) -> Expected:
     """All of the device."""
     # torch names the parent of a MIG instance, so there the number of SMs has to do.
-    # The driver's library counts cores, and what makes up an SM is from a table: a little less is no proof of a share.
+    # The driver's library counts cores, and what makes up an SM is from a table: a little less proves nothing.
     return Expected(
         uuid=place.visible if place.visible.startswith("GPU-") else None,
         sms=(int(place.sms * NEARLY_ALL), MANY_SMS) if place.sms else None,

@@ -5,6 +5,7 @@ the guard was killed, `cotenant doctor --restore` finds the note. Normal leaving
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -110,12 +113,13 @@ def _write(left: Leftover) -> None:
 
 
 def read(path: Path) -> Leftover | None:
-    """A note of this user's; None: there is none, or it is no note."""
+    """A note of this user's; None: there is none, or it can't be used."""
     try:
         if path.stat().st_uid != os.geteuid():
-            return None  # what another user wrote is no order to us
+            return None  # another user's notes are not acted upon
         data = json.loads(path.read_text(encoding="utf-8"))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        log.warning("the note %s can't be used: %s", path, error)
         return None
     return Leftover(path, kind, pid, started, facts) if kind in _undoers() else None

@@ -16,7 +16,7 @@ def end_daemon(facts: Mapping[str, Any]) -> str:
     """End an MPS daemon of ours and remove its directory."""
     directory = Path(str(facts["directory"]))
     if not directory.name.startswith("cotenant-mps-"):
-        raise DeviceError(f"{directory} is no directory of an MPS daemon of ours")
+        raise DeviceError(f"{directory} isn't the directory of one of cotenant's MPS daemons")
     ended = Daemon(directory, str(facts["gpu"])).end()
     return f"ended the MPS daemon in {directory}" if ended else f"removed {directory}, whose MPS daemon was gone"
 
@@ -42,7 +42,7 @@ def put_instances_back(facts: Mapping[str, Any]) -> str:
 
 
 def _mig_is_or_will_be_on(gpu: nvml.GpuFacts) -> bool:
-    """Also if it was turned on and only waits for the next reset: nobody would know then who did that."""
+    """Also if it was turned on and only waits for the next reset, when it would come as a surprise."""
     return any(library.ask("nvmlDeviceGetMigMode", nvml.handle(gpu), of=gpu.label) or ())
 
 

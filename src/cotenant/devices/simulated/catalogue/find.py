@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
+from cotenant import opening, plain_yaml
 from cotenant.errors import DeviceError
 from cotenant.prediction.gpu import GpuSpec
 from cotenant.text import did_you_mean
@@ -63,13 +63,13 @@ def _name_of(path: Path) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = plain_yaml.load(opening.read_text(path))
     except OSError as error:
-        raise DeviceError(f"can't read {path}: {error.strerror}", hint="check the path after sim:") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise DeviceError(f"{path}{where} is not YAML") from None
+        raise DeviceError(f"can't read {path}: {opening.why(error)}", hint="check the path after sim:") from None
+    except UnicodeDecodeError:
+        raise DeviceError(f"{path} is not a text file", hint="check the path after sim:") from None
+    except plain_yaml.NotYaml as problem:
+        raise DeviceError(f"{path}, line {problem.line}, is not YAML: {problem}") from None
     if not isinstance(data, dict):
         raise DeviceError(f"{path} does not describe a GPU: expected keys and values such as `sms: 108`")
     return data

@@ -1,16 +1,29 @@
 """What each of several kinds of work on one GPU draws of its power, from trials together and trials alone."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cotenant.analyse.variability.attribution import Rule, attribute
-from cotenant.store.database.database import Database, Drawn
 
 Together = frozenset[str]
+
+
+class Drawn(NamedTuple):
+    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
+
+    source: str
+    settings: str
+    simulated: bool
+    trial: int
+    work: str
+    neighbours: int
+    time_ms: float
+    requests: int
+    power_w: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +46,16 @@ class SharedPower:
         return {**{name: getattr(self, name) for name in self.__slots__}, "watts": dict(self.watts)}
 
 
-def shared_power(database: Database, gpu: str) -> list[SharedPower]:
-    """Every set of different kinds of work that shared this GPU while its power was read."""
+def shared_power(drawn: Iterable[Drawn], gpu: str, names: Mapping[str, str]) -> list[SharedPower]:
+    """Every set of different kinds of work that shared this GPU while its power was read.
+
+    Args:
+        drawn: What the GPU drew, trial by trial.
+        gpu: Its name.
+        names: Of the sources, by key.
+    """
     trials: dict[tuple[str, str, bool], dict[int, list[Drawn]]] = {}
-    for one in database.drawn(gpu):
+    for one in drawn:
         trials.setdefault((one.source, one.settings, one.simulated), {}).setdefault(one.trial, []).append(one)
     found = []
     for (source, settings, simulated), by_trial in trials.items():
@@ -48,8 +67,7 @@ def shared_power(database: Database, gpu: str) -> list[SharedPower]:
         for works, many in sets.items():
             if len(works) > 1:
                 rule, watts = _split(works, power, many)
-                name = database.sources[source].name
-                found.append(SharedPower(gpu, name, settings, simulated, power[works], len(many), rule, watts))
+                found.append(SharedPower(gpu, names[source], settings, simulated, power[works], len(many), rule, watts))
     return found
 
 

@@ -2,16 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
-from cotenant.store.views import Files
-
-if TYPE_CHECKING:
-    import duckdb
+from cotenant.store.reading import OpenRuns
 
 MOST_TRIALS_DRAWN = 6
 """Trials of one mix whose timelines are kept, spread evenly over the run."""
@@ -137,11 +133,11 @@ class SamplePoint:
 
 
 class Reduced:
-    """Asks an open database of runs. Trials that only calibrated loads are left out."""
+    """Asks open runs. Trials that only calibrated loads are left out."""
 
-    def __init__(self, con: "duckdb.DuckDBPyConnection", files: Files) -> None:
-        self._con = con
-        self._files = files
+    def __init__(self, runs: OpenRuns) -> None:
+        self._con = con = runs.con
+        self._files = runs.files
         self.trials = self._read_trials()
         self._cells = list(dict.fromkeys(trial.cell for trial in self.trials))
         numbers = {cell: number for number, cell in enumerate(self._cells)}

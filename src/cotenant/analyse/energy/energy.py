@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from cotenant.devices.nvidia.power_sensor import GAIN_SHARE, Floats, PowerSensor
-from cotenant.devices.nvidia.sensor_faults import resets
+from cotenant.analyse.energy.power_sensor import GAIN_SHARE, Floats, PowerSensor
+from cotenant.analyse.energy.sensor_faults import resets
 
 Source = Literal["counter", "power"]
 

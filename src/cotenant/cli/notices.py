@@ -1,0 +1,52 @@
+"""Warnings on the command line: ours as a sentence each, those of libraries not at all."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import click
+
+from cotenant.errors import DamagedTrials, IntegrityWarning
+
+
+class Notices:
+    """What was said so far; each sentence is said once. Not a dataclass: `--help` would pay for the module."""
+
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+        self.damage = False
+        """Trials were left out: the answer is not about everything that was measured."""
+
+
+@contextmanager
+def spoken(*, debug: bool) -> Iterator[Notices]:
+    """Say each of our warnings on stderr. A library's names its own files and lines, which helps when debugging."""
+    notices = Notices()
+
+    def show(  # noqa: PLR0917  (the signature of `warnings.showwarning`)
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if not issubclass(category, IntegrityWarning):
+            usual(message, category, filename, lineno, file, line)
+            return
+        notices.damage |= issubclass(category, DamagedTrials)
+        if str(message) not in notices.said:
+            from cotenant.reporting.terminal.literal import literal
+
+            notices.said.add(str(message))
+            click.echo(f"{click.style('warning:', fg='yellow')} {literal(str(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        if not debug:
+            warnings.simplefilter("ignore")
+        warnings.simplefilter("always", IntegrityWarning)
+        warnings.showwarning = show
+        yield notices

@@ -1,0 +1,54 @@
+"""`cotenant verify`: is every run as it was written?"""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, console, show_json
+
+if TYPE_CHECKING:
+    from cotenant.store.verifying import Verified
+
+EPILOG = """\b
+Examples:  cotenant verify RUN
+           cotenant verify runs/quick/* --json
+
+Every committed trial has a seal: the SHA-256 of its files and the rows of its tables. The exit code
+is 0 if all runs are whole, 1 if one is damaged, 2 if one was written without seals.
+"""
+
+
+@click.command("verify", epilog=EPILOG)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@as_json
+def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
+    """Check that every file of the run folders is as it was written, and name what is damaged or gone."""
+    from cotenant.analyse.plain import plain
+    from cotenant.api.verify import verify
+
+    found = verify(runs)
+    if as_json:
+        show_json([{**plain(one), "state": one.state} for one in found])
+    else:
+        for one in found:
+            console().print(_words(one), soft_wrap=True)
+    states = {one.state for one in found}
+    return Exit.ERROR if "damaged" in states else Exit.NOT_READY if "unsealed" in states else Exit.OK
+
+
+def _words(one: "Verified") -> str:
+    from cotenant.reporting.terminal.literal import literal
+    from cotenant.text import amount
+
+    lines = [f"{one.run}: {one.state}, {amount(one.trials, 'trial')}"]
+    if one.unsealed:
+        lines.append(f"  {one.unsealed} were written without a seal: damage to them can't be noticed")
+    lines += [f"  {sentence}" for sentence in one.damaged]
+    if one.missing:
+        lines.append(f"  {one.missing} of the trials that it had when it was complete are missing")
+    if one.state == "damaged" and one.trials:
+        lines.append(f"  measure them again: cotenant run --resume {shlex.quote(str(one.run))}")
+    return "\n".join(map(literal, lines))

@@ -1,0 +1,103 @@
+"""The one way to open a file that somebody else may have written: a regular file, of bounded size, never waited for.
+
+A named pipe would be waited for without end, a device has no end, and a link may lead anywhere. Each is an `OSError`
+whose `strerror` is a phrase for the user, so that callers explain it as they explain every other unreadable file.
+"""
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+
+TEXT_BYTES = 16 << 20
+"""More than any manifest, study, list of jobs or plan."""
+TABLE_BYTES = 64 << 30
+"""More than any table that is read as a stream or mapped by a database."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_KINDS = {
+    stat.S_IFIFO: "it is a named pipe, not a file",
+    stat.S_IFSOCK: "it is a socket, not a file",
+    stat.S_IFCHR: "it is a device, not a file",
+    stat.S_IFBLK: "it is a device, not a file",
+    stat.S_IFDIR: "it is a folder, not a file",
+}
+
+
+def descriptor(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> int:
+    """Open a regular file to read it; gives a file descriptor that the caller closes.
+
+    Args:
+        path: The file.
+        most: The most bytes it may have.
+        follow: Whether it may be a link. Inside a run folder it may not: the link could lead out of it.
+        folder: A descriptor of the folder that `path` starts from.
+
+    Raises:
+        OSError: It can't be opened, or it is not such a file.
+    """
+    opened = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    refused = _refused(os.fstat(opened), most, str(path))
+    if refused is not None:
+        os.close(opened)
+        raise refused
+    return opened
+
+
+def open_file(path: Path | str, *, most: int, follow: bool = True, folder: int | None = None) -> io.BufferedReader:
+    """The same as a binary file. Raises OSError."""
+    return open(descriptor(path, most=most, follow=follow, folder=folder), "rb")
+
+
+def read_bytes(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, folder: int | None = None) -> bytes:
+    """The whole content of a regular file; of one that grows meanwhile, no more than is allowed. Raises OSError."""
+    with open_file(path, most=most, follow=follow, folder=folder) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise _too_large(most, str(path))
+    return content
+
+
+def read_text(path: Path | str, *, most: int = TEXT_BYTES, follow: bool = True, encoding: str = "utf-8") -> str:
+    """The whole text of a regular file. Raises OSError, and UnicodeDecodeError (a ValueError) if it is not text."""
+    return read_bytes(path, most=most, follow=follow).decode(encoding)
+
+
+def require_regular(path: Path | str, *, most: int = TABLE_BYTES, follow: bool = True) -> None:
+    """Check a file that a library opens by its name. Raises OSError."""
+    open_file(path, most=most, follow=follow).close()
+
+
+def _refused(found: os.stat_result, most: int, path: str) -> OSError | None:
+    if not stat.S_ISREG(found.st_mode):
+        return OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(found.st_mode), "it is not a regular file"), path)
+    return _too_large(most, path) if found.st_size > most else None
+
+
+def _too_large(most: int, path: str) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {_size(most)}", path)
+
+
+def why(error: OSError) -> str:
+    """Why a file can't be opened, read or written, in words that end a sentence."""
+    if error.errno == errno.ELOOP:
+        return "it is a link, which could lead out of the folder"
+    return (error.strerror or str(error)).lower()
+
+
+def system_words(error: BaseException) -> str:
+    """Why the system refused something to a library, which wraps the system's own words into its message."""
+    if isinstance(error, OSError):
+        return why(error)
+    message = str(error)
+    known = (os.strerror(code) for code in sorted(errno.errorcode))
+    return next((words.lower() for words in known if words in message), message.splitlines()[0].rstrip("."))
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count} {unit}"
+        count //= 1024
+    return f"{count} GiB"

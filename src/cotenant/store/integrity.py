@@ -1,0 +1,106 @@
+"""Whether a run is as it was written: which of its trials match their seals, which are damaged, which are gone."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cotenant import opening
+from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
+from cotenant.store import seals
+from cotenant.store.folder import RunFolder, resume_command
+
+_NAMED = 3
+"""Damaged trials that a sentence names; `verify` lists all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What became of a run's trials on disk."""
+
+    whole: Mapping[int, seals.Seal | None]
+    """Trials that can be used, each with its seal; None: it was written before there were any."""
+    damaged: Mapping[int, seals.Broken]
+    missing: int
+    """Trials that a complete run had when it ended, and has no longer."""
+
+    @property
+    def unsealed(self) -> int:
+        """Trials of which damage can't be noticed."""
+        return sum(seal is None for seal in self.whole.values())
+
+
+def standing(folder: RunFolder) -> Standing:
+    """Compare every committed trial with its seal.
+
+    Raises:
+        RunFolderError: The folder can't be read.
+    """
+    whole: dict[int, seals.Seal | None] = {}
+    broken: dict[int, seals.Broken] = {}
+    promised = bool(folder.manifest.get("sealed"))
+    for chunk, trials in folder.chunks().items():
+        try:
+            seal = seals.check(chunk, folder.run, required=promised)
+        except seals.Broken as how:
+            broken |= dict.fromkeys(trials, how)
+        except OSError as error:
+            broken |= dict.fromkeys(trials, seals.Broken(".", opening.why(error)))
+        else:
+            whole |= dict.fromkeys(trials, seal)
+    return Standing(whole, broken, _missing(folder, len(whole) + len(broken)))
+
+
+def usable(folder: RunFolder) -> Standing:
+    """The standing of a run that is about to be read, with a warning for what is left out or can't be checked.
+
+    Raises:
+        RunFolderError: The folder can't be read, or none of its trials is whole.
+    """
+    found = standing(folder)
+    if found.damaged and not found.whole:
+        trial, how = next(iter(found.damaged.items()))
+        raise RunFolderError(
+            f"{folder.trial_path(trial) / how.file} is damaged: {how.how}.",
+            hint=f"No trial of {folder.path} is whole. Measure them again: {resume_command(folder.path)}",
+        )
+    for sentence in sentences(folder, found):
+        warnings.warn(sentence, DamagedTrials, stacklevel=3)
+    if found.unsealed:
+        warnings.warn(unsealed_sentence(folder, found), IntegrityWarning, stacklevel=3)
+    return found
+
+
+def sentences(folder: RunFolder, found: Standing) -> list[str]:
+    """What is damaged or gone, in words; empty for a run that is whole."""
+    said = []
+    if found.damaged:
+        folders = [(path, trials) for path, trials in folder.chunks().items() if trials[0] in found.damaged]
+        named = [f"{path.name} ({found.damaged[trials[0]]})" for path, trials in folders[:_NAMED]]
+        more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
+        total = len(found.damaged) + len(found.whole)
+        said.append(
+            f"{len(found.damaged)} of {total} trials of {folder.path} are damaged and left out: "
+            f"{', '.join(named)}{more}."
+        )
+    if found.missing:
+        said.append(f"{found.missing} trials that {folder.path} had when it was complete are missing.")
+    return said
+
+
+def unsealed_sentence(folder: RunFolder, found: Standing) -> str:
+    """That damage can't be noticed."""
+    which = "It" if len(found.whole) == found.unsealed else f"{found.unsealed} trials"
+    return f"{folder.path} was written without seals. {which} can be read, but damage to files can't be noticed."
+
+
+def set_damaged_aside(folder: RunFolder) -> list[Path]:
+    """Move damaged trials out of a run that is taken over, so that they are measured again. Gives where they are."""
+    damaged = standing(folder).damaged
+    return [folder.set_aside(chunk) for chunk, trials in folder.chunks().items() if trials[0] in damaged]
+
+
+def _missing(folder: RunFolder, there: int) -> int:
+    expected = folder.manifest.get("trials")
+    complete = folder.manifest.get("state") == "complete"
+    return max(0, expected - there) if complete and isinstance(expected, int) else 0

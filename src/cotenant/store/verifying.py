@@ -1,0 +1,74 @@
+"""Everything that can be checked about a run on disk: its manifest, its seals, and the rows that its tables hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cotenant.errors import RunFolderError
+from cotenant.store import damage, integrity, parquet, seals
+from cotenant.store.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found out about one run."""
+
+    run: Path
+    trials: int
+    """On disk, damaged or not."""
+    unsealed: int
+    """Trials that were written without a seal: they can be read, but damage to them can't be noticed."""
+    damaged: tuple[str, ...]
+    """One sentence for each trial that does not match its seal, or for a manifest that can't be read."""
+    missing: int
+    """Trials that a complete run had when it ended, and has no longer."""
+
+    @property
+    def state(self) -> Literal["whole", "unsealed", "damaged"]:
+        """In one word."""
+        if self.damaged or self.missing:
+            return "damaged"
+        return "unsealed" if self.unsealed else "whole"
+
+
+def verify_run(path: Path) -> Verified:
+    """Hash every file of a run, and count the rows of every trial. A run that can't be read is damaged."""
+    try:
+        folder = RunFolder.open(path)
+        found = integrity.standing(folder)
+    except RunFolderError as error:
+        return Verified(path, 0, 0, (error.message,), 0)
+    said = [f"trial {trial}: {how}" for trial, how in found.damaged.items()]
+    for chunk, trials in folder.chunks().items():
+        if trials[0] not in found.whole:
+            continue
+        what = f"trial {trials[0]}" if len(trials) == 1 else f"trials {chunk.name}"
+        try:
+            _recount(chunk, trials, found.whole[trials[0]])
+        except RunFolderError as error:
+            said.append(f"{what}: {error.message}")
+        except seals.Broken as how:
+            said.append(f"{what}: {how}")
+    return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(said), found.missing)
+
+
+def _recount(folder: Path, trials: Sequence[int], seal: seals.Seal | None) -> None:
+    """Raise if the rows of the trials' tables are not those that their seal counts, or are other trials'."""
+    import duckdb
+
+    rows = {} if seal is None else seal.rows
+    con = parquet.memory()
+    try:
+        for file in sorted(folder.glob("*.parquet")):
+            damage.check_end(file)
+            count = f"SELECT trial, count(*) FROM read_parquet({parquet.text(damage.literal(file))}) GROUP BY trial"  # noqa: S608  (quoted)
+            try:
+                held = dict(con.execute(count).fetchall())
+            except duckdb.Error as error:
+                raise seals.Broken(file.name, str(error).splitlines()[0]) from None
+            stated = {number: tables[file.stem] for number, tables in rows.items() if file.stem in tables}
+            if (seal is not None and held != stated) or (seal is None and not set(held) <= set(trials)):
+                raise seals.Broken(file.name, "its rows are not those of the trial")
+    finally:
+        con.close()

@@ -1,0 +1,78 @@
+import pytest
+
+from cotenant.scheduling import Contract, EarliestDeadline, Fairness, FirstCome, Scheduler, Settings
+from cotenant.scheduling.simulation import Arrival, SimulatedDevice, SpeedModes, clairvoyant_bound, poisson, simulate
+from cotenant.scheduling.simulation import reference as three
+
+from .worker import encoder
+
+SEEDS = (31, 32)
+SECONDS = 12.0
+
+
+def served(load, policy=None, seeds=SEEDS, **settings):
+    """Mean attainment by tenant and mean goodput on the reference tenants."""
+    results = []
+    for seed in seeds:
+        scheduler = Scheduler(three.contracts(), Settings(**settings), policy)
+        device = SimulatedDevice(three.COSTS, seed=seed)
+        results.append(simulate(three.arrivals(load, seed, SECONDS), scheduler, device))
+    parts = [result.attainment() for result in results]
+    attained = {name: sum(part[name] for part in parts) / len(parts) for name in three.COSTS}
+    return attained, sum(result.goodput(three.WORTH_S, SECONDS) for result in results) / len(results)
+
+
+def test_at_moderate_load_every_tenant_keeps_its_objective():
+    attained, _ = served("S1")
+    assert min(attained.values()) >= 0.97
+
+
+def test_tenants_within_their_share_are_kept_beside_a_flood_that_starves_them_under_plain_deadlines():
+    attained, goodput = served("S2")
+    plain, plain_goodput = served("S2", EarliestDeadline(chunks=False))
+    assert attained["bert"] >= 0.96
+    assert attained["gpt"] >= 0.94
+    assert plain["gpt"] < 0.7
+    assert goodput > plain_goodput
+
+
+def test_equal_fairness_lifts_the_worst_tenant_when_all_ask_too_much():
+    shares, goodput = served("S3")
+    equal, _ = served("S3", fairness=Fairness.EQUAL)
+    _, first_come = served("S3", FirstCome())
+    assert min(equal.values()) > max(0.74, min(shares.values()))
+    assert goodput > 4 * first_come
+
+
+def test_the_bound_is_above_the_scheduler_and_not_far():
+    arrivals = three.arrivals("S3", 33, 6.0)
+    bound = clairvoyant_bound(arrivals, three.contracts(), three.WORTH_S, duration_s=6.0)
+    batched = clairvoyant_bound(arrivals, three.contracts(), three.WORTH_S, duration_s=6.0, batching=True)
+    result = simulate(arrivals, Scheduler(three.contracts()), SimulatedDevice(three.COSTS, seed=33))
+    assert batched.goodput >= bound.goodput
+    assert 0.8 * bound.goodput < result.goodput(three.WORTH_S, 6.0) <= batched.goodput
+
+
+def test_the_bound_of_a_small_case_is_the_one_by_hand():
+    tenants = [(Contract("a", 0.015), encoder())]
+    bound = clairvoyant_bound([Arrival(0.0, "a"), Arrival(0.0, "a")], tenants, {"a": 0.01}, duration_s=1.0)
+    assert bound.attainment == {"a": pytest.approx(0.75)}
+    assert bound.goodput == pytest.approx(0.015)
+
+
+def test_a_device_that_changes_its_speed_is_followed():
+    tenants = [(Contract("a", 0.05), encoder(chunks=4, each_s=0.0025))]
+    device = SimulatedDevice({"a": tenants[0][1]}, noise=0.05, modes=SpeedModes((2.0,)), seed=1)
+    scheduler = Scheduler(tenants)
+    result = simulate(poisson({"a": 40.0}, 5.0, seed=1), scheduler, device)
+    assert scheduler.speed == pytest.approx(2.0, rel=0.15)
+    assert result.attainment()["a"] > 0.6
+
+
+def test_messages_that_take_time_are_survived_by_the_queue():
+    scheduler = Scheduler(three.contracts())
+    arrivals = three.arrivals("S3", 34, 5.0)
+    result = simulate(arrivals, scheduler, SimulatedDevice(three.COSTS, seed=34), delay_s=0.0003)
+    assert result.replaced > 0
+    assert result.late > 0
+    assert scheduler.unanswered == 0
