@@ -56,7 +56,7 @@ class Answers:
 
 def ask(study: Mapping[str, Any]) -> Answers:
     """Carry out one block of a study on its simulated device."""
-    checked = Study(**{"blocks": 1, **study})
+    checked = Study(**{"blocks": 1, "lead": "0.3s", **study})
     device = _device(checked.device)
     bench = SimulatedBench(device, run="validation")
     modes = [mode.mode for mode in device.sharings() if mode.available]
@@ -79,7 +79,7 @@ def ask(study: Mapping[str, Any]) -> Answers:
 
 def ask_on_share(study: Mapping[str, Any], share: float | str, mode: str = "mps") -> Served:
     """The only tenant of a study on a share of the device, with no neighbour: a cap of MPS, or a MIG instance."""
-    checked = Study(**{"blocks": 1, **study})
+    checked = Study(**{"blocks": 1, "lead": "0.3s", **study})
     bench = SimulatedBench(_device(checked.device), run="validation")
     try:
         (trial,) = expand(checked, 0, ()).trials

@@ -47,6 +47,7 @@ class Counted(NamedTuple):
     first_started_ns: int | None
     last_done_ns: int | None
     never_done: int | None
+    model_error: str | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
@@ -90,6 +91,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     first_started_ns=_extreme(mine.started_ns[mine.started_known], np.min),
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
+                    model_error=tenant.get("model_error"),
                 ),
                 latency,
             )

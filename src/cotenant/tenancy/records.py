@@ -4,6 +4,7 @@ One trial gives one `TrialRecords`; the store writes it; analysis reads `TenantO
 crosses from measuring to analysis.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -112,6 +113,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
         Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
         Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
+        Column("model_error", "VARCHAR", "of a simulated tenant: its class, and how far such ones were off, as JSON"),
         Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
     ),
     "requests": (
@@ -169,6 +171,29 @@ class TrialRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelError:
+    """How far the simulation may be off for a tenant: nine in ten measured values lay between these shares of it."""
+
+    kind: str
+    """What the tenant is, in words."""
+    validated: bool
+    sentence: str
+    """How far such tenants were off on average, or that nothing is known."""
+    time: tuple[float, float]
+    slowdown: tuple[float, float]
+    tail: tuple[float, float]
+
+    @classmethod
+    def of(cls, text: str | None) -> "ModelError | None":
+        """From the column of the records; None: measured, or recorded before there was one."""
+        if not text:
+            return None
+        found = json.loads(text)
+        ends = {name: (float(found[name][0]), float(found[name][1])) for name in ("time", "slowdown", "tail")}
+        return cls(str(found["class"]), bool(found["validated"]), str(found["error"]), **ends)
+
+
+@dataclass(frozen=True, slots=True)
 class TenantObservation:
     """What analysis sees of one tenant in one trial.
 
@@ -205,6 +230,8 @@ class TenantObservation:
     """Requests within the objective, of ``n + unfinished``."""
     member: str | None = None
     """The member of a group of devices it ran on."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant."""
     latency_ns: Int64s | None = None
 
     @property

@@ -13,7 +13,6 @@ from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.request import request_of
 from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.trust import Kind, validated_errors
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.simulated.solo_times import SoloTime, solo_times
 from cotenant.errors import DeviceError
@@ -30,6 +29,7 @@ from cotenant.prediction.power.settling import FREE, Limits
 from cotenant.prediction.sharing.layout import Part
 from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
 from cotenant.prediction.sharing.trace import Trace
+from cotenant.prediction.trust import classes
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
@@ -37,7 +37,6 @@ ACTIVITY_PERIOD_S = 0.1
 _SLOWEST = 50
 """A measured time that is this many times the simulated one is in another unit, or of something else."""
 CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
-SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
     "tensor_active": "share of the tensor cores' throughput",
@@ -289,7 +288,12 @@ class SimulatedGpu(SingleDevice):
 
     def checkup(self) -> tuple[Finding, ...]:
         """Always ready; what matters is how far to trust it."""
-        known = [f"{kind}: {error.sentence}" for kind in SHARING_KINDS for error in validated_errors()[kind]]
+        family = self.gpu.architecture
+        known = [
+            f"{kind}, {quantity}: {error.sentence}"
+            for (kind, quantity), error in sorted(classes().items())
+            if kind.family == family and quantity != "tail"
+        ] or [f"nothing that runs on {family} GPUs was compared with measurements"]
         return (
             Finding("simulation", "note", f"{self.gpu.title} is simulated; nothing on it is measured"),
             *(Finding("trust", "note", sentence) for sentence in known),

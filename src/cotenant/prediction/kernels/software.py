@@ -65,7 +65,7 @@ _LAYERS_US = {"gemm": 50.0, "attention": 60.0, "conv": 42.0, "conv3x3": 42.0, "d
 
 EXECUTIONS: Mapping[Software, Execution] = {
     "eager": Execution("eager", launch_us=18.0, by_kind_us=_LAYERS_US, backward=0.5, old_host=2.5),
-    "compile": Execution("compile", launch_us=14.0, before_us=300.0, slower=1.1),
+    "compile": Execution("compile", launch_us=10.0, before_us=150.0),
     "graphs": Execution("eager", launch_us=1.0, before_us=60.0),
     "onnxruntime": Execution(
         "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, slower=1.35
