@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from cotenant.analyse.variability.drift import Drift as Drift
     from cotenant.analyse.variability.summary import Variability as Variability
     from cotenant.api.batch import batch as batch
+    from cotenant.api.calibrate import CalibratedTenant as CalibratedTenant
+    from cotenant.api.calibrate import Calibration as Calibration
+    from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
     from cotenant.api.db import db_add as db_add
@@ -108,6 +111,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "api.batch": "batch",
+    "api.calibrate": "CalibratedTenant Calibration calibrate",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
     "api.doctor": "doctor doctor_fix doctor_restore",

@@ -111,9 +111,7 @@ def parvagpu(data: Path) -> Iterator[UserRow]:
                 )  # fmt: skip
             elif not calibrated:
                 kind = Class("ampere", "eager", phase, "alone", calibrated=False)
-                yield UserRow(
-                    "parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted
-                )
+                yield UserRow("parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted)
 
 
 def nos(data: Path) -> Iterator[UserRow]:

@@ -108,9 +108,7 @@ def muxserve(data: Path) -> Iterator[UserRow]:
     """Llama-7B as served, alone: prefill and decode, then both by share of SMs relative to all of them."""
     gpu = "a100-sxm4-80gb"
     whole: dict[tuple[str, int, int], tuple[float, float]] = {}
-    lines = read_table(
-        data, _SHARES, ("sm_percent", "batch", "prompt_tokens", "prefill_ms", "decode_ms_per_token")
-    )
+    lines = read_table(data, _SHARES, ("sm_percent", "batch", "prompt_tokens", "prefill_ms", "decode_ms_per_token"))
     for line in sorted(lines, key=lambda line: -int(line["sm_percent"])):
         share, batch, tokens = (count(line[name], _SHARES, name) for name in ("sm_percent", "batch", "prompt_tokens"))
         for phase, column in (("prefill", "prefill_ms"), ("decode", "decode_ms_per_token")):

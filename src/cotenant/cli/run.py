@@ -35,6 +35,8 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Folder in which the run gets a folder of its own.")  # fmt: skip
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
+@click.option("--calibrate", metavar="RUN|CSV", type=click.Path(path_type=Path),
+              help="Measured solo times, for a simulated device.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
@@ -47,6 +49,7 @@ def command(
     dry_run: bool,
     out: Path,
     resume: Path | None,
+    calibrate: Path | None,
     quiet: bool,
     everything: bool,
     as_json: bool,
@@ -76,7 +79,14 @@ def command(
 
         try:
             result = run(
-                study, device=device, devices=devices, overrides=overrides, out=out, resume=resume, listener=listener
+                study,
+                device=device,
+                devices=devices,
+                overrides=overrides,
+                out=out,
+                resume=resume,
+                calibrate=calibrate,
+                listener=listener,
             )
         except KeyboardInterrupt:
             if folder is None:

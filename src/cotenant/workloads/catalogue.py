@@ -113,7 +113,9 @@ def _line(workload: Listed) -> Entry:
 
 def model_entries() -> tuple[ModelEntry, ...]:
     """Every model at full size, each followed by its small sibling."""
-    return tuple(entry for full in (*ENCODERS, *DECODERS, *SEQ2SEQ, *VISION, *RECOMMENDERS) for entry in (full, full.small()))
+    return tuple(
+        entry for full in (*ENCODERS, *DECODERS, *SEQ2SEQ, *VISION, *RECOMMENDERS) for entry in (full, full.small())
+    )
 
 
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")

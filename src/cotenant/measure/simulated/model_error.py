@@ -10,7 +10,9 @@ from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
 
 
-def model_error(gpu: GpuSpec, spec: WorkloadSpec, sharing: Sharing, controls: Controls, *, first: bool) -> dict[str, Any]:
+def model_error(
+    gpu: GpuSpec, spec: WorkloadSpec, sharing: Sharing, controls: Controls, *, first: bool
+) -> dict[str, Any]:
     """What a tenant is, and where measured values of such tenants lay: shares of the simulated ones.
 
     Args:

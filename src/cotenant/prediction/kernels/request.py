@@ -44,16 +44,12 @@ class RequestKernels:
         )
 
 
-def inference(
-    spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels
-) -> RequestKernels:
+def inference(spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels) -> RequestKernels:
     """Inputs are copied, one computation, outputs are copied back."""
     return RequestKernels(spec, properties, execution, kernels, *_ends(kernels, "compute"))
 
 
-def training(
-    spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels
-) -> RequestKernels:
+def training(spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels) -> RequestKernels:
     """Forward, backward and the optimiser."""
     forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
     before = len(execution.kernels(forward))

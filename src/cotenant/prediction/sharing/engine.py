@@ -248,9 +248,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             return written, DEADLINE
         if sliced and count > 0:
             changed = (
-                changed
-                or device[SLICE_END_NS] <= now + _ALMOST_NS
-                or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS
+                changed or device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS
             )
 
         # 4. What happened?

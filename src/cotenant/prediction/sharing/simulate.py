@@ -143,7 +143,18 @@ def _tables(players: Sequence[Player]) -> tuple[np.ndarray, ...]:
     kernels = np.concatenate(
         [
             np.stack(
-                [t.duration_ns, t.occupancy, t.dram, t.tensor, t.launch_ns, np.cumsum(t.launch_ns), t.block_ns, t.holds, t.waited], axis=1
+                [
+                    t.duration_ns,
+                    t.occupancy,
+                    t.dram,
+                    t.tensor,
+                    t.launch_ns,
+                    np.cumsum(t.launch_ns),
+                    t.block_ns,
+                    t.holds,
+                    t.waited,
+                ],
+                axis=1,
             ).astype(np.float64)
             for t in traces
         ]

@@ -10,6 +10,7 @@ from torch import nn
 
 _COLOURS = 3
 
+
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """Which network, and its dimensions."""
@@ -175,9 +176,7 @@ class _Inception:
         return nn.Sequential(nn.AvgPool2d(3, 1, 1), self.normed(width, wider, 1))
 
     def crossed(self) -> nn.Module:
-        return Joined(
-            self.normed(384, 384, (1, 3), padding=(0, 1)), self.normed(384, 384, (3, 1), padding=(1, 0))
-        )
+        return Joined(self.normed(384, 384, (1, 3), padding=(0, 1)), self.normed(384, 384, (3, 1), padding=(1, 0)))
 
 
 class _PointNet(nn.Module):
@@ -190,7 +189,9 @@ class _PointNet(nn.Module):
         self.first = _pointwise(3, 64 // thin, 64 // thin)
         self.then = _pointwise(64 // thin, 64 // thin, 128 // thin, 1024 // thin)
         self.head = nn.Sequential(
-            *_flat(1024 // thin, 512 // thin), *_flat(512 // thin, 256 // thin), nn.Linear(256 // thin, config.num_labels)
+            *_flat(1024 // thin, 512 // thin),
+            *_flat(512 // thin, 256 // thin),
+            nn.Linear(256 // thin, config.num_labels),
         )
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:

@@ -275,9 +275,7 @@ VISION: tuple[ModelEntry, ...] = (
         )
     ),
     *(
-        _classic(
-            f"densenet{depth}", "densenet", blocks, params, f"DenseNet-{depth}, growth 32", f"densenet{depth}"
-        )
+        _classic(f"densenet{depth}", "densenet", blocks, params, f"DenseNet-{depth}, growth 32", f"densenet{depth}")
         for depth, blocks, params in (
             (121, (6, 12, 24, 16), 7_978_856),
             (169, (6, 12, 32, 32), 14_149_480),
