@@ -11,17 +11,17 @@ HEAD = """# How far to trust the simulation
 Every number on this page comes from a study on a `sim:` device, carried out by the functions that `cotenant run` calls,
 beside a public measurement. Written by `make validate DATA=DIR`; nothing in the tables is typed by hand.
 
-A *class* says what a number is: the GPU's family, the tenant's software, what it does, how the GPU is shared, and whether
-measured solo times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the interval of
-its class: nine in ten measured values lay within it. Where nothing was compared, numbers say "not validated" and carry
-the widest range of all classes.
+A *class* says what a number is: the GPU's family, the tenant's software, what it does, how the GPU is shared, and
+whether measured solo times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the
+interval of its class: nine in ten measured values lay within it. Where nothing was compared, numbers say "not
+validated" and carry the widest range of all classes.
 
-- *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was fitted
-  with.
+- *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
+  fitted with.
 - *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group that is
   covered least stands beside it. A class of one group is covered by its own interval, which says little.
-- *simple law*: the nearest of a constant, a line in the number of copies or parts, and launches plus roofline, each with
-  constants fitted to these very rows. **Bold**: the law is nearer than the simulation; take the law.
+- *simple law*: the nearest of a constant, a line in the number of copies or parts, and launches plus roofline, each
+  with constants fitted to these very rows. **Bold**: the law is nearer than the simulation; take the law.
 """
 
 FITTED = """## What was fitted, on what
@@ -29,9 +29,9 @@ FITTED = """## What was fitted, on what
 | constant | fitted on |
 |---|---|
 | tiles, splits, overlap of products | Llama-2-7B's layers, A100 (microsoft/vidur) |
-| convolutions, depthwise, memory-bound kernels | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0, RTX 3090 (timm) |
+| convolutions, depthwise, memory-bound kernels | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0 (timm) |
 | weight gradients' share | ResNets and VGGs trained on an RTX 3090 (timm) |
-| activations and norms at 0.6 and 0.5 of bandwidth | Llama-2-7B's layers, A100 (microsoft/vidur) |
+| activations and norms at 0.8 and 0.6 of bandwidth | Llama-2-7B's layers, A100 (microsoft/vidur) |
 | clock that an A100 holds under tensor-core load | prefills of Llama-7B (MuxServe) |
 | eager launches by kind; old hosts' factor | ParvaGPU's plateaus, three language models, ResNet-50 on V100s |
 | onnxruntime, tensorrt | BERT on V100s and A100s (NVIDIA), BERT alone (Tally) |
@@ -41,8 +41,8 @@ FITTED = """## What was fitted, on what
 | share of a thread block that a newcomer waits for | BERT beside the trainings of BERT and ResNet-50 (Tally) |
 | priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
 
-Forms of laws were chosen with whole data sets in view, so that held-out errors are better than those of data that nobody
-has looked at. Not compared with anything: attention over long contexts, growth of the cache within a request,
+Forms of laws were chosen with whole data sets in view, so that held-out errors are better than those of data that was
+never looked at. Not compared with anything: attention over long contexts, growth of the cache within a request,
 co-location under a power cap, contention for the host's CPU and data loading, green contexts, streams, tensor
 parallelism, GPUs of the families Kepler, Pascal, Ada and Hopper.
 """
@@ -51,8 +51,8 @@ SOURCES = """## Sources
 
 huggingface/pytorch-image-models (Apache-2.0), NVIDIA/DeepLearningExamples (Apache-2.0, BSD-3), MunQ-Lee/ParvaGPU_SC24
 (MIT), nebuly-ai/nos (Apache-2.0), stanford-futuredata/gavel (MIT); figures only, from projects without a licence:
-hao-ai-lab/MuxServe, tally-project/tally-bench, Ak33ra/15-418-final-project. Single laws (power, fleets, memory, sensors,
-kernels) are compared in [validation-parts.md](validation-parts.md).
+hao-ai-lab/MuxServe, tally-project/tally-bench, Ak33ra/15-418-final-project. Single laws (power, fleets, memory,
+sensors, kernels) are compared in [validation-parts.md](validation-parts.md).
 """
 
 

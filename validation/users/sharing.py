@@ -32,7 +32,7 @@ _TRAINED: Mapping[str, Mapping[str, Any]] = {
     "gpt2-large_train_1": {"workload": "gpt2-large", "batch": 1, "seq": 1024},
     "bert_train_32": {"workload": "bert-large", "batch": 32, "seq": 128},
 }
-"""Whisper with a batch of 16 doesn't fit the simulated card's 40 GB. Lengths that the source doesn't name are guesses."""
+"""Whisper with a batch of 16 doesn't fit the simulated card. Lengths that the source leaves open are guesses."""
 _FITTED_TAILS = frozenset({"resnet50_train_128", "bert_train_32"})
 _WAYS = {"processes": ("processes", 0), "mps": ("mps", 0), "mps, bert with high priority": ("mps", 1)}
 _TAIL = ("p90", "p95", "p99")
@@ -148,33 +148,32 @@ def gavel(data: Path) -> Iterator[UserRow]:
     known = {name: job for name in sorted(jobs) if (job := _gavel_job(name)) is not None}
     solos = {name: 1e3 / jobs[name]["null"] for name in known}
     for calibrated in (False, True):
-        for first in known:
-            for second in (name for name in known if name >= first):
-                pair = jobs[first].get(second) or [0.0, 0.0]
-                if min(pair) <= 0:
-                    continue
-                both = {"a": known[first], "b": known[second]}
-                given = [
-                    {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
-                    for name, job in ((first, known[first]), (second, known[second]))
-                ]
-                found = ask({
-                    "device": "sim:v100-sxm2-16gb",
-                    "tenants": both,
-                    "mixes": [{"groups": {"pair": ["a", "b"]}}],
-                    "sharing": ["mps"],
-                    "window": f"{window_s([solos[first] * 2, solos[second] * 2], requests=4):.4f}s",
-                    "settings": [{"solo_ms": given} if calibrated else {}],
-                })  # fmt: skip
-                kind = Class("volta", "eager", "training", "mps", calibrated=calibrated)
-                shared = found.shared.get(("pair", "mps"), {})
-                for mine, name, value in (("a", first, pair[0]), ("b", second, pair[1])):
-                    if mine in shared and shared[mine].latency_ns.size:
-                        yield UserRow(
-                            "gavel", f"{name} beside {second if mine == 'a' else first}", f"{first} {second}", kind,
-                            "slowdown", jobs[name]["null"] / value,
-                            shared[mine].mean_ms / found.solo[mine].mean_ms, features=(2.0,),
-                        )  # fmt: skip
+        for first, second in ((one, other) for one in known for other in known if other >= one):
+            pair = jobs[first].get(second) or [0.0, 0.0]
+            if min(pair) <= 0:
+                continue
+            both = {"a": known[first], "b": known[second]}
+            given = [
+                {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
+                for name, job in ((first, known[first]), (second, known[second]))
+            ]
+            found = ask({
+                "device": "sim:v100-sxm2-16gb",
+                "tenants": both,
+                "mixes": [{"groups": {"pair": ["a", "b"]}}],
+                "sharing": ["mps"],
+                "window": f"{window_s([solos[first] * 2, solos[second] * 2], requests=4):.4f}s",
+                "settings": [{"solo_ms": given} if calibrated else {}],
+            })  # fmt: skip
+            kind = Class("volta", "eager", "training", "mps", calibrated=calibrated)
+            shared = found.shared.get(("pair", "mps"), {})
+            for mine, name, value in (("a", first, pair[0]), ("b", second, pair[1])):
+                if mine in shared and shared[mine].latency_ns.size:
+                    yield UserRow(
+                        "gavel", f"{name} beside {second if mine == 'a' else first}", f"{first} {second}", kind,
+                        "slowdown", jobs[name]["null"] / value,
+                        shared[mine].mean_ms / found.solo[mine].mean_ms, features=(2.0,),
+                    )  # fmt: skip
 
 
 def tails(data: Path) -> Iterator[UserRow]:

@@ -8,7 +8,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.request import request_of
 from cotenant.errors import CotenantError
 from cotenant.prediction.kernels.cost import plain_roofline_ns
-from cotenant.prediction.trust import Class
+from cotenant.prediction.trust import Class, Phase
 from cotenant.study.model import TenantEntry
 from cotenant.workloads import find
 from cotenant.workloads.models.timm_names import stand_in
@@ -25,6 +25,9 @@ _FITTED_TIMM = ("resnet50", "vit_base_patch16", "mobilenetv2_100", "efficientnet
 _SHARES = "sharing/a100_sm_share_llama7b_muxserve.csv"
 _MOST_TOKENS = 16_384
 """Prefills of more tokens are left out: 64 GiB of logits and scores don't fit the simulated card."""
+
+
+_PHASES: Mapping[Phase, str] = {"prefill": "prefill_ms", "decode": "decode_ms_per_token"}
 
 
 def alone_ms(gpu: str, tenant: Tenant, expected_ms: float) -> float:
@@ -52,7 +55,7 @@ def timm(data: Path) -> Iterator[UserRow]:
             workload = f"timm:{name}" if stand_in(name, side) is not None else name
             if not workload.startswith(("timm:", "vgg", "densenet")):
                 continue
-            tenant = {
+            tenant: dict[str, Any] = {
                 "workload": workload,
                 "batch": items,
                 "dtype": "float16",
@@ -111,11 +114,11 @@ def muxserve(data: Path) -> Iterator[UserRow]:
     lines = read_table(data, _SHARES, ("sm_percent", "batch", "prompt_tokens", "prefill_ms", "decode_ms_per_token"))
     for line in sorted(lines, key=lambda line: -int(line["sm_percent"])):
         share, batch, tokens = (count(line[name], _SHARES, name) for name in ("sm_percent", "batch", "prompt_tokens"))
-        for phase, column in (("prefill", "prefill_ms"), ("decode", "decode_ms_per_token")):
+        for phase, column in _PHASES.items():
             measured = number(line[column], _SHARES, column)
             if measured <= 0 or batch * tokens > _MOST_TOKENS:
                 continue
-            tenant = {
+            served: dict[str, Any] = {
                 "workload": "llama-2-7b",
                 "batch": batch,
                 "seq": tokens,
@@ -127,13 +130,13 @@ def muxserve(data: Path) -> Iterator[UserRow]:
             kind = Class("ampere", "vllm", phase, "alone", calibrated=False)
             case = f"Llama-7B {phase}, batch {batch}, {tokens} tokens"
             if share == 100:
-                whole[key] = measured, alone_ms(gpu, tenant, measured)
+                whole[key] = measured, alone_ms(gpu, served, measured)
                 yield UserRow(
                     "muxserve", case, f"batch {batch}", kind, "time", *whole[key],
-                    fitted=phase == "prefill" or batch in (1, 64), features=features(gpu, tenant),
+                    fitted=phase == "prefill" or batch in (1, 64), features=features(gpu, served),
                 )  # fmt: skip
             elif key in whole:
-                simulated = ask_on_share(_study(gpu, tenant, measured), float(share)).mean_ms
+                simulated = ask_on_share(_study(gpu, served, measured), float(share)).mean_ms
                 shares = Class("ampere", "vllm", phase, "mps with shares", calibrated=False)
                 yield UserRow(
                     "muxserve", f"{case}, {share} % of SMs", f"{share} %", shares, "slowdown",

@@ -94,6 +94,7 @@ def _started(plan: RunPlan, device: Device, folder: RunFolder, *, resumed: bool)
 
 def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     """How far to trust a simulated run; its instrument is not measured, since there is none."""
+    from cotenant.devices.group import DeviceGroup
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.measure.simulated.model_error import model_error
     from cotenant.tenancy.nouns import ALONE, Sharing

@@ -13,8 +13,8 @@ from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.request import request_of
 from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.single import SingleDevice
 from cotenant.devices.simulated.solo_times import SoloTime, solo_times
+from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_solos, matched

@@ -31,7 +31,7 @@ def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> Reques
     from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
     prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), execution)
-    return generation(spec, properties, execution, kernels, prompt, spec.tokens or DEFAULT_TOKENS)
+    return generation(spec, properties, execution, kernels, prompt=prompt, tokens=spec.tokens or DEFAULT_TOKENS)
 
 
 def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:

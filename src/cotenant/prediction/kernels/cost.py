@@ -205,7 +205,7 @@ def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on
 def _tiled_compute(
     kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Arithmetic time, SMs used, extra traffic and waves with the tile and split that end first, as libraries choose."""
+    """Arithmetic time, SMs used, extra traffic and waves with the tile and split that end first, as in libraries."""
     best = np.full(len(kernels), np.inf)
     compute, used, partial, turns = best.copy(), best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.

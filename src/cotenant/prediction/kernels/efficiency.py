@@ -52,13 +52,13 @@ class Efficiency:
             "depthwise": 0.63,
             "attention": 0.75,
             "elementwise": 0.92,
-            "reduction": 0.5,
+            "reduction": 0.6,
             "copy": 0.87,
             "gather": 0.5,
             "transfer": 1.0,
             "conv3x3": 0.68,
             "weight_gradient": 0.68,
-            "activation": 0.6,
+            "activation": 0.8,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""

@@ -57,7 +57,7 @@ def training(spec: WorkloadSpec, properties: Properties, execution: Execution, k
 
 
 def generation(
-    spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels, prompt: Kernels, tokens: int
+    spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels, *, prompt: Kernels, tokens: int
 ) -> RequestKernels:
     """A prompt, of which the kernels are given too, then one token after the other."""
     filled = min(len(prompt), len(kernels))

@@ -70,7 +70,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _share_sms(  # noqa: PLR0917 - as above
+def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
     begin: int, end: int, order: Ints, occupancy: Floats, sm_domain: Ints, left: Floats, rate: Floats
 ) -> None:
     """Share what is left of each domain evenly among kernels of one priority."""

@@ -1,9 +1,9 @@
 """Runs tenants' requests on a simulated device, event by event: compiled, deterministic, in bounded memory.
 
 A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel comes to the
-device when it has been launched, the one before it is done, and thread blocks of the others have left it SMs; kernels
-on the device go at the rates that `contention` gives them, or in turns where the device is time-sliced. State is one row per tenant; requests leave
-through a buffer that the caller empties, so a longer run takes longer and nothing else.
+device when it has been launched, the one before it is done, and thread blocks of the others have left it SMs. Kernels
+on the device go at the rates that `contention` gives them, or in turns where the device is time-sliced. State is one
+row per tenant; requests leave through a buffer that the caller empties, so a longer run takes longer and nothing else.
 """
 
 from typing import Any
@@ -99,8 +99,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """Go on until the buffer is full, everybody is finished, or the deadline; gives rows written and why it stopped.
 
     Args:
-        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far, block, holds,
-            whether the host waits for it.
+        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
+            block, holds, whether the host waits for it.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
         host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' parts of the device.
@@ -109,7 +109,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         arrival_spans: First and last + 1 of each tenant.
         domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with the others, priority.
         options: Time slice (0: kernels run side by side), cost of a switch that interrupts, cost of one that doesn't,
-            relative spread of host times, seed, share of a block that a newcomer waits for, the same with priority.
+            relative spread of host times, seed, share of a block that a newcomer waits for, that with priority.
         limits: End of the window, deadline, length of a period of activity.
         ints: State.
         floats: State.
