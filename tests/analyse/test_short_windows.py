@@ -1,4 +1,4 @@
-"""Whether short windows say the same as long ones, when tenants have settled, and what one window leaves to the next."""
+"""Whether short windows say what long ones do, when tenants have settled, and what a window leaves to the next."""
 
 import math
 from dataclasses import replace

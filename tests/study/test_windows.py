@@ -71,6 +71,9 @@ def test_what_can_not_work_even_alone_is_said():
     )
     found = list(impossible(asked, {"fast": 0.01, "slow": 0.03, "late": 0.0072}))
     assert found == [
-        "slow can't keep up with poisson(50) even alone: at 30 ms a request it would be busy for 1.5 s of every second.",
+        (
+            "slow can't keep up with poisson(50) even alone: "
+            "at 30 ms a request it would be busy for 1.5 s of every second."
+        ),
         "late can't meet its objective even alone: 5 ms were promised, and a request takes 7.2 ms.",
     ]

@@ -23,6 +23,7 @@ VERBS = {
     "report": "Write the result of runs as one HTML file.",
     "compare": "Compare runs: faster, slower, same or ambiguous.",
     "explain": "Explain a run, or a metric such as `stp`.",
+    "predict": "Predict mixes from what was measured.",
     "profile": "Show kernels by tenant, and how much ran at once.",
     "view": "Show a folder of runs in a browser.",
     "db": "Keep runs of all machines in one place: who is slow?",
@@ -47,7 +48,7 @@ Start here:  cotenant doctor           is this machine ready?
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted
+             objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 

@@ -185,7 +185,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     """
     groups: dict[tuple[Cell, str], list[TenantObservation]] = {}
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
-    solos, device_solos, calm = Solos(), Solos(device_ns), Solos(canary_us)
+    solos, device_solos, calm = baselines = Solos(), Solos(device_ns), Solos(canary_us)
     raw: list[tuple[Int64s, int]] = []
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
@@ -205,7 +205,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
         calm.add(light)
     if current is not None:
         quantiles[current] = _quantiles_ms(raw)
-    tenants = {key: _tenant(key, groups[key], quantiles[key], solos, device_solos, calm) for key in sorted(groups)}
+    tenants = {key: _tenant(key, groups[key], quantiles[key], baselines) for key in sorted(groups)}
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
@@ -276,11 +276,9 @@ def _tenant(
     key: tuple[Cell, str],
     group: Sequence[TenantObservation],
     quantiles: Mapping[str, QuantileEstimate],
-    solos: Solos,
-    device_solos: Solos,
-    calm: Solos,
+    baselines: tuple[Solos, Solos, Solos],
 ) -> TenantSummary:
-    cell, tenant = key
+    (cell, tenant), (solos, device_solos, calm) = key, baselines
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
