@@ -81,7 +81,7 @@ def test_scarce_devices_are_never_used_twice():
 def test_blocks_improve_on_greedy_and_lose_nobody():
     problem = instance(260, seed=2)
     begun = start(problem)
-    solved = improve_in_blocks(problem, begun, clock=ticks(), seconds=12, block_units=60)
+    solved = improve_in_blocks(problem, begun, clock=ticks(0.02), seconds=12, block_units=60)
     assert placed(solved) == list(range(260))
     assert solved.cost < 0.97 * cost_of(begun.columns)
     assert solved.bound <= solved.cost
