@@ -218,7 +218,5 @@ def test_bytes_that_are_text_in_no_encoding_are_one_sentence(tmp_path):
     file = tmp_path / "smi.csv"
     head = b"timestamp, name, uuid, temperature.gpu, power.draw [W]\n"
     file.write_bytes(head + b"2024/01/01 10:00:00.000, A100, GPU-1, 40, 100.0 W\n\x85\xff\x9f\x00\xfe, x\n")
-    try:
+    with pytest.raises(DataError, match="can't be read as text"):
         imports.read(file, skip_bad=True)
-    except DataError as error:
-        assert "can't be read as text" in error.message
