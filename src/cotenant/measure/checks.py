@@ -68,7 +68,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "enough_requests",
             "unstable",
-            f"each tenant had at least {REQUESTS_MIN} requests in the window",
+            f"each tenant had at least {REQUESTS_MIN} requests in the window; windows below {SHORT_S:g} s are judged together",
             "lengthen the window: --set window=10s",
         ),
         Check(
@@ -86,7 +86,10 @@ CHECKS: dict[str, Check] = {
         Check(
             "steady",
             "unstable",
-            "latency kept its level over the window (see `warmup` in the tenants table)",
+            (
+                "latency kept its level over the window (see `warmup` in the tenants table); of windows below "
+                f"{SHORT_S:g} s the slowdowns over the run"
+            ),
             "lengthen the lead: --set lead=2s",
         ),
         Check(
@@ -116,7 +119,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "clock_stable",
             "unstable",
-            f"the clock varied by less than {CLOCK_SPREAD:.0%} over the window",
+            f"the clock varied by less than {CLOCK_SPREAD:.0%} over a window of at least {SHORT_S:g} s",
             "fix the clock (governor or locked clocks), or compare within blocks only",
         ),
         Check(
