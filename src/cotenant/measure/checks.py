@@ -68,7 +68,10 @@ CHECKS: dict[str, Check] = {
         Check(
             "enough_requests",
             "unstable",
-            f"each tenant had at least {REQUESTS_MIN} requests in the window; windows below {SHORT_S:g} s are judged together",
+            (
+                f"each tenant had at least {REQUESTS_MIN} requests in the window; "
+                f"windows below {SHORT_S:g} s are judged together"
+            ),
             "lengthen the window: --set window=10s",
         ),
         Check(
