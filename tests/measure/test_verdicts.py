@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, verdict
+from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, hint_for, verdict
 
 
 def good(name="a", **changes):
@@ -91,3 +91,10 @@ def test_every_check_says_what_it_means_and_what_to_do():
         assert check.meaning.split()[0].islower(), "completes a sentence in the reference"
         assert check.hint
         assert check.meaning != check.hint
+
+
+def test_a_hint_goes_beyond_what_the_run_already_did():
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 0.1}) == CHECKS["enough_requests"].hint
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 20.0}) == "lengthen the window: --set window=80s"
+    assert hint_for(CHECKS["steady"], {"lead_s": 3.0}).endswith("--set lead=12s")
+    assert hint_for(CHECKS["steady"], {}) == CHECKS["steady"].hint

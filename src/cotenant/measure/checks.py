@@ -1,7 +1,9 @@
 """The checks behind every verdict: a closed set, each with what it means and what to do when it fails."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cotenant.tenancy.records import Verdict
 
@@ -24,6 +26,22 @@ class Check:
     when_failed: Literal["unstable", "invalid"]
     meaning: str
     hint: str
+
+
+_ADVISED = re.compile(r"--set (window|lead)=(\d+)s")
+
+
+def hint_for(check: Check, windows: Mapping[str, Any]) -> str:
+    """What to do, beyond what the run already did: ``windows`` are the lengths in its manifest, in seconds."""
+
+    def longer(advice: re.Match[str]) -> str:
+        now = windows.get(f"{advice[1]}_s")
+        seconds = int(advice[2])
+        if not isinstance(now, int | float) or now < seconds:
+            return advice[0]
+        return f"--set {advice[1]}={4 * now:.3g}s"
+
+    return _ADVISED.sub(longer, check.hint)
 
 
 CHECKS: dict[str, Check] = {
