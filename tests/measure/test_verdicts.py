@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, verdict
+from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, hint_for, verdict
 
 
 def good(name="a", **changes):
@@ -101,3 +101,10 @@ def test_a_tenant_that_served_nothing_of_what_was_due_makes_the_trial_invalid():
 
 def test_a_short_window_in_which_nothing_was_due_says_nothing():
     assert judged(tenants=(good(served=0),), short=True) == ("valid", [], [])
+
+
+def test_a_hint_goes_beyond_what_the_run_already_did():
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 0.1}) == CHECKS["enough_requests"].hint
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 20.0}) == "lengthen the window: --set window=80s"
+    assert hint_for(CHECKS["steady"], {"lead_s": 3.0}).endswith("--set lead=12s")
+    assert hint_for(CHECKS["steady"], {}) == CHECKS["steady"].hint
