@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 import cotenant
-from cotenant.analyse.interference.gathered import MeasuredMix
 from cotenant.api.prediction_evidence import learnt
 from cotenant.api.prediction_inputs import asked_of, place_of
 from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
+from cotenant.prediction.interference.gathered import MeasuredMix
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.study.files import load_study

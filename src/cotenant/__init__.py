@@ -62,8 +62,10 @@ if TYPE_CHECKING:
     from cotenant.api.plan_check import check_plan as check_plan
     from cotenant.api.plan_serving import Planned as Planned
     from cotenant.api.plan_serving import export_plan as export_plan
+    from cotenant.api.plan_serving import moves_from as moves_from
     from cotenant.api.plan_serving import plan_tenants as plan_tenants
     from cotenant.api.plan_serving import write_plan as write_plan
+    from cotenant.api.plan_serving import write_plan_page as write_plan_page
     from cotenant.api.predict import predict as predict
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
@@ -74,6 +76,8 @@ if TYPE_CHECKING:
     from cotenant.api.schema import schema as schema
     from cotenant.api.search import search as search
     from cotenant.api.selftest import selftest as selftest
+    from cotenant.api.serve import promise as promise
+    from cotenant.api.serve import serve as serve
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
@@ -108,6 +112,7 @@ if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import Trust as Trust
     from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
+    from cotenant.serving.library import Scheduler as Scheduler
     from cotenant.store.database.add import Added as Added
     from cotenant.store.database.database import Sensor as Sensor
     from cotenant.store.database.questions import Anomalies as Anomalies
@@ -136,7 +141,7 @@ _HOMES = {
     "api.lists": "list_devices list_studies list_workloads",
     "api.plan": "compare_policies plan",
     "api.plan_check": "Checked check_plan",
-    "api.plan_serving": "Planned export_plan plan_tenants write_plan",
+    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
     "api.predict": "predict",
     "api.profile": "Profile profile",
     "api.report": "Written report",
@@ -144,6 +149,7 @@ _HOMES = {
     "api.schema": "schema",
     "api.search": "search",
     "api.selftest": "selftest",
+    "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
     "api.verify": "verify",
@@ -178,6 +184,7 @@ _HOMES = {
     "planning.comparison": "PolicyComparison",
     "planning.mixes.plan": "ServingPlan",
     "ranking.outcome": "SearchOutcome",
+    "serving.library": "Scheduler",
     "store.database.add": "Added",
     "store.database.database": "Sensor",
     "store.database.questions": "Anomalies Contents GpuStory",

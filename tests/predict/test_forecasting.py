@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
 from cotenant.prediction.interference.forecasting import Asked, forecast
+from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.shipped import CPU
 from cotenant.prediction.interference.tails import latencies, stretched
 from cotenant.tenancy.load import Load

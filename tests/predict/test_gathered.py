@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from cotenant.analyse.interference.gathered import TenantKey, gathered
 from cotenant.analyse.sharing.evidence import TenantEvidence, Work
+from cotenant.prediction.interference.gathered import TenantKey, gathered
 from cotenant.tenancy.records import TenantObservation
 
 A, B = TenantKey("alpha", 1), TenantKey("beta", 2)

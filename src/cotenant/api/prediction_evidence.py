@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
-    from cotenant.analyse.interference.gathered import Gathered
     from cotenant.api.prediction_inputs import Place
+    from cotenant.prediction.interference.gathered import Gathered
     from cotenant.store.folder import RunFolder
 
 FROM_DATABASE = "db"
@@ -36,8 +36,8 @@ def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None
     Raises:
         PredictionError: A named run is of another device, or the database has none of this one.
     """
-    from cotenant.analyse.interference.gathered import gathered
     from cotenant.analyse.sharing.peaks import peaks_of
+    from cotenant.prediction.interference.gathered import gathered
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.folder import RunFolder

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
-    from cotenant.analyse.interference.gathered import SoloTenant, TenantKey
     from cotenant.api.prediction_evidence import Learnt
     from cotenant.devices.protocol import Device
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.prediction.interference.forecasting import Asked, Engine
+    from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
     from cotenant.prediction.sharing.trace import Trace
     from cotenant.study.model import Study, TenantEntry
     from cotenant.tenancy.load import Load
@@ -111,7 +111,7 @@ def _solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> 
 def _everybody(
     study: "Study", matched: "Mapping[str, SoloTenant | None]", solos: "Sequence[SoloTenant]"
 ) -> "tuple[tuple[str, ...], tuple[TenantKey, ...], list[SoloTenant | None]]":
-    from cotenant.analyse.interference.gathered import TenantKey
+    from cotenant.prediction.interference.gathered import TenantKey
 
     names, keys, found = [], [], []
     for name, solo in matched.items():

@@ -28,6 +28,7 @@ VERBS = {
     "view": "Show a folder of runs in a browser.",
     "db": "Keep runs of all machines in one place: who is slow?",
     "plan": "Plan who shares which device, how, and at what cost.",
+    "serve": "Serve several models on one device, each by its objective.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that fit a name.",
@@ -48,7 +49,7 @@ Start here:  cotenant doctor           is this machine ready?
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted
+             objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 

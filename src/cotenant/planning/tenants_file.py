@@ -12,8 +12,9 @@ from cotenant.planning.mixes.tenants import METRICS, BatchJob, Objective, Servin
 from cotenant.study.loads_and_sharings import LoadText
 from cotenant.study.model import TenantEntry
 from cotenant.study.sentences import problems_of
+from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.values import Count, Name, Seconds, is_number, one_of, read_duration
+from cotenant.study.values import Count, Name, Seconds, one_of, read_duration
 from cotenant.study.words import did_you_mean, expected, shown
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount

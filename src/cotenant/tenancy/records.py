@@ -19,6 +19,8 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 APART = "apart"
 """The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
+OWN = "own"
+"""What a trial's load is called where tenants have loads of their own."""
 MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 

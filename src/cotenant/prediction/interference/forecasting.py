@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cotenant.analyse.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.correction import Evidence, no_evidence
 from cotenant.prediction.interference.covariance import Variances
 from cotenant.prediction.interference.forecast import (
@@ -18,6 +17,7 @@ from cotenant.prediction.interference.forecast import (
     TenantForecast,
     Trust,
 )
+from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
 from cotenant.prediction.interference.intervals import FEWEST
 from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.next_cells import next_cells

@@ -24,7 +24,7 @@ class ModelWorkload:
     def properties(self, spec: WorkloadSpec) -> Properties:
         """What one request costs, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
-        entry = self._sized(spec)
+        entry = self.sized(spec)
 
         def describe() -> Properties:
             from cotenant.workloads.models.describing import describe
@@ -40,9 +40,9 @@ class ModelWorkload:
         self.check(spec)
         if self.entry.folder is not None and spec.weights is None:
             spec = spec.model_copy(update={"weights": self.entry.folder})
-        return build_model(self._sized(spec), spec, place)
+        return build_model(self.sized(spec), spec, place)
 
-    def _sized(self, spec: WorkloadSpec) -> ModelEntry:
+    def sized(self, spec: WorkloadSpec) -> ModelEntry:
         """The entry with the tables or the images that the spec asks for."""
         if "rows" in spec.params:
             tables = (spec.params["rows"],) * len(self.entry.config["tables"])

@@ -1,1 +1,0 @@
-"""What runs say about interference, in the form that predictions are made from."""
