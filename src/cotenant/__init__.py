@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from cotenant.api.active import ActiveResult as ActiveResult
     from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
+    from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
+    from cotenant.devices.simulated.calibrated import Calibration as Calibration
+    from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
     from cotenant.api.db import db_add as db_add
@@ -132,6 +135,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api.active": "ActiveResult run_active",
     "api.batch": "batch",
+    "api.calibrate": "calibrate",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
     "api.doctor": "doctor doctor_fix doctor_restore",
@@ -172,6 +176,7 @@ _HOMES = {
     "analyse.variability.summary": "Variability",
     "devices": "DeviceInfo",
     "devices.protocol": "Finding",
+    "devices.simulated.calibrated": "CalibratedTenant Calibration",
     "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (

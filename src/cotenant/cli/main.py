@@ -34,6 +34,7 @@ VERBS = {
     "workloads": "List the workloads, or those that fit a name.",
     "search": "Rank models on your data.",
     "batch": "Find the largest batch that fits, and the one that pays.",
+    "calibrate": "Fit a simulated GPU to measured solo times.",
     "selftest": "Try timing, sharing, sensors and controls of a device.",
     "sql": "Put an SQL query to the records of runs.",
     "export": "Write a table of runs as CSV, JSON or Parquet.",

@@ -100,13 +100,18 @@ class Anatomy:
         fixed, sm, dram = self.parts(batch, sm_share, dram_share)
         lengths = _lengths(kernels) * unit_ns
         ones = np.ones(kernels)
+        durations = np.maximum(_in_turn(lengths * (sm + dram), lengths * fixed), _SHORTEST_NS)
+        holds = _in_turn(ones, ones * FIXED_HOLDS)
         return Trace(
-            duration_ns=np.maximum(_in_turn(lengths * (sm + dram), lengths * fixed), _SHORTEST_NS),
-            occupancy=_in_turn(ones, ones * FIXED_HOLDS),
+            duration_ns=durations,
+            occupancy=holds,
             dram=_in_turn(ones * (dram / (sm + dram)), 0.0 * ones),
             tensor=np.zeros(2 * kernels),
             launch_ns=_in_turn(ones * (self.host_time(batch) / kernels * unit_ns), 0.0 * ones),
             slot=np.zeros(2 * kernels, np.int64),
+            block_ns=durations,
+            holds=holds,
+            waited=np.zeros(2 * kernels),
             before_ns=serial * unit_ns,
         )
 

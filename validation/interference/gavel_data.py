@@ -4,38 +4,21 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from cotenant.devices.simulated.trust import Kind
 from cotenant.errors import DataError
-from cotenant.prediction.calibration.anatomy import TYPICAL, Anatomy, Measured, told_apart
 from cotenant.prediction.sharing.trace import Trace
-from validation.copies import request_ns
+from validation.interference.anatomy import TYPICAL, Anatomy, Measured, told_apart
 from validation.leaving_out import LeftOutRows
-from validation.measures import absolute_error
 from validation.reading import HINT, read_json
-from validation.result import Result, Row, Target
 
 FILE = "sharing/v100_p100_pairs_gavel.json"
 SOURCE = "stanford-futuredata/gavel, oracle_throughputs.json (OSDI'20), MIT"
 HOST_US = 25.0
 """Host time per launch of eager PyTorch of that time, where no other time tells it: ParvaGPU's plateaus at small
 batches are 25 to 30 us per operator for every one of its vision models."""
-CLIPPED_NOTE = (
-    "Another GPU, on which nothing was fitted. The source cut these throughputs off at the solo ones (a fifth of them "
-    "are 1.0), and some solos are copies of another GPU's, so that there is no target."
-)
 LOOKED_AT = frozenset({"A3C", "CycleGAN", "Recommendation"})
 """Models whose anatomy was settled with their pairs in view."""
-CPU_NOTE = (
-    "Jobs that load data on the CPU also take the CPU from each other (Recommendation, A3C), which the simulation of a "
-    "GPU doesn't know."
-)
-MPS_NOTE = (
-    "Whether these pairs ran under MPS isn't stated; turns on the device would give sums of progress of at most 1, and "
-    "most of these are above."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +30,11 @@ class Gpu:
     """Sustained float32 rate: 80 % of its peak."""
     bytes_per_s: float
     """Sustained DRAM rate: 80 % of its peak."""
-    target: Target | None = None
-    stands_for: Kind | None = None
-    notes: tuple[str, ...] = ()
 
 
 GPUS = {
-    "v100": Gpu("V100", 12.5e12, 720e9, Target(high=15.0), "training", (CPU_NOTE, MPS_NOTE)),
-    "p100": Gpu("P100", 7.6e12, 586e9, notes=(CLIPPED_NOTE,)),
+    "v100": Gpu("V100", 12.5e12, 720e9),
+    "p100": Gpu("P100", 7.6e12, 586e9),
 }
 
 
@@ -105,75 +85,6 @@ class Job:
 
 Table = Mapping[str, Mapping[str, Any]]
 """By job: its throughput alone (`null`), and both throughputs beside each other job."""
-
-
-def validate(data: Path) -> tuple[Result, ...]:
-    """Pairs with solos given, on every GPU of the file that is known."""
-    tables = read_tables(data)
-    unknown = LeftOutRows()
-    for name in sorted(set(tables) - set(GPUS)):
-        unknown.add("the GPU isn't one that is compared", name, sum(len(row) - 1 for row in tables[name].values()))
-    found = [_pairs(tables[name], name, unknown) for name in GPUS if name in tables]
-    if not found:
-        raise DataError(f"{FILE} has no jobs on any of {', '.join(GPUS)}.", hint=HINT)
-    return tuple(found)
-
-
-def _pairs(table: Table, name: str, unknown: LeftOutRows) -> Result:
-    left_out = LeftOutRows()
-    gpu = GPUS[name]
-    jobs = jobs_of(table)
-    traces = traces_of(jobs, gpu)
-    alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
-    slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
-    for first in jobs:
-        for second in (name for name in jobs if first <= name):
-            mine, theirs = _pair(table, first, second, left_out)
-            if mine > 0 and theirs > 0:
-                times = request_ns([traces[first], traces[second]], requests=4)
-                slowdowns[first, second] = (table[first]["null"] / mine, times[0] / alone[first])
-                if first != second:
-                    slowdowns[second, first] = (table[second]["null"] / theirs, times[1] / alone[second])
-        for other in sorted(set(table[first]) - set(jobs) - {"null"}):
-            left_out.add("the other job wasn't measured alone", f"{first} and {other}", 2)
-    if not slowdowns:
-        raise DataError(f"{FILE} has no pair of jobs on {name!r} with a throughput of both.", hint=HINT)
-    constant = median(measured for measured, _ in slowdowns.values())
-    rows = [
-        Row(
-            case=f"{victim} beside {other}",
-            measured=measured,
-            simulated=simulated,
-            baselines={"no interference": 1.0, "constant": constant},
-            held_out=not {jobs[victim].family, jobs[other].family} & LOOKED_AT,
-        )
-        for (victim, other), (measured, simulated) in slowdowns.items()
-    ]
-    return Result(
-        data_set="gavel",
-        what=f"pairs of training jobs on a {gpu.title}, solos given",
-        source=SOURCE,
-        split="The sharing constant is that of ParvaGPU's four fitted models on an A100. How A3C, CycleGAN and "
-        "Recommendation split into host and device was settled while looking at their pairs, so all pairs with one of "
-        "them count as fitted; pairs among the other four models are held out: solo times over batches and, from the "
-        "architecture, the number of kernels are given. The constant baseline is the median of all rows.",
-        quantity="slowdown",
-        unit="",
-        rows=tuple(rows),
-        measures=(absolute_error(rows, of="slowdown", target=gpu.target),),
-        stands_for=gpu.stands_for,
-        notes=(*gpu.notes, *_guessed(jobs)),
-        left_out=(*left_out.sentences(), *unknown.sentences()),
-    )
-
-
-def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple[float, float]:
-    """Throughputs of two jobs together, from either one's row; zeros where there are none to compare with."""
-    mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
-    if not (mine > 0 and theirs > 0):
-        why = "they weren't measured together" if mine < 0 else "they don't fit together"
-        left_out.add(why, f"{first} and {second}", 1 if first == second else 2)
-    return mine, theirs
 
 
 def jobs_of(table: Table) -> Mapping[str, Job]:
@@ -233,11 +144,6 @@ def _by_flops(job: Job, known: Family, gpu: Gpu) -> Trace:
     return anatomy.trace(1, unit_ns=1e9, kernels=known.kernels, serial=job.seconds - device)
 
 
-def _guessed(jobs: Mapping[str, Job]) -> tuple[str, ...]:
-    unknown = sorted({job.family for job in jobs.values()} - set(FAMILIES))
-    return (f"Of these jobs nothing but their times is known: {', '.join(unknown)}.",) if unknown else ()
-
-
 def _job(name: str, iterations_per_s: float) -> Job:
     family, _, rest = name.partition(" (batch size ")
     batch = int(rest.rstrip(")")) if rest.rstrip(")").isdecimal() else 1
@@ -264,3 +170,12 @@ def read_tables(data: Path) -> Mapping[str, Table]:
 
 def _is_rate(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value >= 0
+
+
+def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple[float, float]:
+    """Throughputs of two jobs together, from either one's row; zeros where there are none to compare with."""
+    mine, theirs = table[first].get(second) or reversed(table[second].get(first, (-1.0, -1.0)))
+    if not (mine > 0 and theirs > 0):
+        why = "they weren't measured together" if mine < 0 else "they don't fit together"
+        left_out.add(why, f"{first} and {second}", 1 if first == second else 2)
+    return mine, theirs
