@@ -5,7 +5,7 @@ import pytest
 
 from cotenant.prediction.interference.shipped import GPU
 from tests.prediction_interference.synthetic_matrix import TENANTS, measured, pairs, profiles, setting
-from validation.gavel import Job
+from validation.interference.gavel_data import Job
 from validation.interference.gavel_matrix import Matrix
 from validation.interference.judged import judged
 from validation.interference.protocols import both_new, grown, new_jobs
