@@ -75,8 +75,8 @@ def test_sms_of_their_own_leave_dram_in_common(count):
     assert found == pytest.approx(np.full(count, 1 / count))
 
 
-def test_the_first_kernel_keeps_its_sms_and_the_next_gets_what_is_left():
-    assert speeds([(0.75, 0.0), (0.5, 0.0), (0.5, 0.0)]) == pytest.approx([1.0, 0.5, 0.0])
+def test_kernels_share_sms_evenly_and_who_wants_less_gets_it():
+    assert speeds([(0.75, 0.0), (0.5, 0.0), (0.1, 0.0)]) == pytest.approx([0.45 / 0.75, 0.45 / 0.5, 1.0])
 
 
 def test_who_wants_little_bandwidth_gets_it():
