@@ -6,9 +6,9 @@ import pytest
 
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.request import kernels_for
-from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.prediction.kernels.traces import calibrated, look_at
 from cotenant.workloads.protocol import WorkloadSpec
 

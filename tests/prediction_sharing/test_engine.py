@@ -10,7 +10,6 @@ from cotenant.prediction.sharing.simulate import Player, simulate
 from cotenant.prediction.sharing.trace import Trace, plain_trace
 from cotenant.prediction.sharing.turns import Slicing
 
-
 _COLUMNS = ("duration_ns", "occupancy", "dram", "tensor", "launch_ns", "block_ns", "holds", "waited")
 
 
@@ -137,7 +136,7 @@ def test_a_trace_that_makes_no_sense_is_refused(wrong):
 
 
 def test_a_request_whose_input_is_copied_first_waits_for_two_turns():
-    """The host goes on when the copy is done: beside a tenant that is always busy, copy and kernels take a turn each."""
+    """The host goes on when the copy is done: beside a busy tenant, copy and kernels take a turn each."""
     busy = plain_trace(kernels=1000, device_ns=1e9)
     plain = plain_trace(kernels=10, device_ns=1e5)
     copied = replace(plain, waited=np.array([1.0] + [0.0] * 9), launch_ns=np.full(10, 1e3))

@@ -1,19 +1,14 @@
 """Data of the same form from elsewhere: other rows are compared, what can't be is named, damage is a sentence."""
 
 import csv
-import json
 
-import numpy as np
 import pytest
 
-from cotenant.cli.main import main
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DataError
 from cotenant.prediction.kernels.cost import solo_costs
 from validation import longhorn, runner, vidur, zeus
-from validation.__main__ import command
 from validation.leaving_out import LeftOutRows
-from validation.result import Skipped
 
 LAYERS = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
 
