@@ -125,7 +125,7 @@ def _efficientnet_v2(
     )
 
 
-def _classic(name: str, family: str, blocks: tuple[int, ...], params: int, about: str, page: str) -> ModelEntry:
+def _classic(name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str) -> ModelEntry:
     mini = {
         "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
         "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
@@ -266,7 +266,14 @@ VISION: tuple[ModelEntry, ...] = (
     _efficientnet_v2("s", _V2_SMALL, _MINI_V2_SMALL, 21_458_488, 384),
     _efficientnet_v2("l", _V2_LARGE, _MINI_V2_LARGE, 118_515_272, 480),
     *(
-        _classic(f"vgg{depth}", "vgg", blocks, params, f"VGG-{depth}, 3x3 convolutions alone", f"vgg{depth}")
+        _classic(
+            f"vgg{depth}",
+            "vgg",
+            blocks,
+            params=params,
+            about=f"VGG-{depth}, 3x3 convolutions alone",
+            page=f"vgg{depth}",
+        )
         for depth, blocks, params in (
             (11, (1, 1, 2, 2, 2), 132_863_336),
             (13, (2, 2, 2, 2, 2), 133_047_848),
@@ -275,14 +282,28 @@ VISION: tuple[ModelEntry, ...] = (
         )
     ),
     *(
-        _classic(f"densenet{depth}", "densenet", blocks, params, f"DenseNet-{depth}, growth 32", f"densenet{depth}")
+        _classic(
+            f"densenet{depth}",
+            "densenet",
+            blocks,
+            params=params,
+            about=f"DenseNet-{depth}, growth 32",
+            page=f"densenet{depth}",
+        )
         for depth, blocks, params in (
             (121, (6, 12, 24, 16), 7_978_856),
             (169, (6, 12, 32, 32), 14_149_480),
             (201, (6, 12, 48, 32), 20_013_928),
         )
     ),
-    _classic("inception-v3", "inception", (), 23_834_568, "Inception-v3 without its auxiliary head", "inception_v3"),
+    _classic(
+        "inception-v3",
+        "inception",
+        (),
+        params=23_834_568,
+        about="Inception-v3 without its auxiliary head",
+        page="inception_v3",
+    ),
     _YOLOS_SMALL,
     _POINTNET,
     _vit("b", 16, 86_567_656),
