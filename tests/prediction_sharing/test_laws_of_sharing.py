@@ -150,7 +150,7 @@ def test_small_kernels_wait_for_blocks_of_large_ones_and_not_for_whole_kernels()
     large = plain_trace(kernels=100, device_ns=1e7, occupancy=1.0)
     times = per_request(together([Player(small), Player(large)]))
     assert 2 < times[0] / small.device_ns < 11
-    assert times[1] / large.device_ns == pytest.approx(1.1, rel=0.05)
+    assert 1 < times[1] / large.device_ns < times[0] / small.device_ns
 
 
 def test_one_thread_that_launches_for_all_is_a_bottleneck_of_its_own():
