@@ -63,6 +63,7 @@ def test_a_tenant_carries_everything_it_was_given():
         "dtype": "bfloat16",
         "mode": "generate",
         "tokens": 4,
+        "software": None,
         "train": False,
         "layers": "last 50%",
         "weights": "dir",
