@@ -99,7 +99,7 @@ def _device(name: str) -> SimulatedGpu:
 def _capacity(bench: SimulatedBench, study: Study) -> Mapping[str, float]:
     """Rates of a full load, measured before the first block as a run does."""
     tenants = needs_capacity(study)
-    trials = capacity_trials(tenants, window_s=study.window_s, lead_s=study.lead_s, seed=study.seed)
+    trials = capacity_trials(tenants, window_s=study.window_s or 1.0, lead_s=study.lead_s or 0.0, seed=study.seed)
     rates = {}
     for tenant, trial in zip(tenants, trials, strict=True):
         (served,) = _served(trial, bench.carry_out(trial, session=0, rates={})).values()

@@ -1,6 +1,6 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,15 +95,30 @@ def dry_run(
     forecast = replace(_forecast(plan, place), unchecked=unknown)
     _require_fit(forecast, place)
     if known is None:
-        return forecast if place.simulated else _from_noise(forecast)
+        return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
     scale = forecast.seconds_max / known.seconds if known.seconds else None
     return replace(
         forecast,
         widest=known.widest_after(forecast.blocks_max),
         widest_from=f"from run {known.run}",
         wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
-        problems=tuple(impossible(plan.study, known.alone_s)),
+        problems=tuple(impossible(plan.study, known.alone_s or _alone_s(plan.study, place))),
     )
+
+
+def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast":
+    return replace(forecast, problems=tuple(impossible(study, _alone_s(study, place))))
+
+
+def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
+    """Seconds of a request alone on a simulated GPU; nothing is known of other devices before they have run it."""
+    from cotenant.devices.simulated.device import SimulatedGpu
+
+    if not isinstance(place, SimulatedGpu):
+        return {}
+    from cotenant.measure.simulated.alone import request_times
+
+    return request_times(place, study)
 
 
 def _from_noise(forecast: "Forecast") -> "Forecast":

@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import Int64s, ModelError, TenantObservation, TrialRecords
+from cotenant.tenancy.records import CANARY, Int64s, ModelError, TenantObservation, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -40,13 +40,17 @@ counted AS (
     FROM requests JOIN (SELECT run, trial, tenant, slo_ms FROM tenants) USING (run, trial, tenant)
     WHERE in_window
     GROUP BY run, trial, tenant
+),
+canaries AS (
+    SELECT run, trial, source AS tenant, avg(value) AS canary_us FROM samples WHERE sensor = '{CANARY}' GROUP BY ALL
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
     slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
-    first_started_ns, last_done_ns, never_done, model_error
+    first_started_ns, last_done_ns, never_done, canary_us, model_error
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
+    LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
@@ -122,6 +126,7 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_ms=row.slo_ms,
         slo_quantile=row.slo_quantile,
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        canary_us=row.canary_us,
         member=row.member,
         model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,

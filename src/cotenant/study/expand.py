@@ -12,9 +12,7 @@ from cotenant.study.values import Controls
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
-
-OWN = "own"
-"""Label of the load of trials in which every tenant brings its own."""
+from cotenant.tenancy.records import OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +76,17 @@ def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] 
 
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
     """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
-    closed = Load(kind="closed")
     return tuple(
-        study.tenants[name].tenant(name, name, closed)
-        for name in study.measured()
-        if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
+        tenant
+        for tenant in closed_tenants(study)
+        if any(load.open and load.rate_share is not None for load in _loads_of(study, tenant.name))
     )
+
+
+def closed_tenants(study: Study) -> tuple[Tenant, ...]:
+    """Every tenant that is measured, never idle and with one request at a time."""
+    closed = Load(kind="closed")
+    return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
 
 def arrival_seed(trial: Trial, tenant: Tenant) -> int:

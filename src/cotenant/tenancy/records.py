@@ -20,8 +20,14 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 APART = "apart"
 """The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
+OWN = "own"
+"""What a trial's load is called where tenants have loads of their own."""
 MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
+
+
+CANARY = "canary_us"
+"""The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,10 @@ MANIFEST: Mapping[str, str] = {
     "sessions": "one entry for each start or resume: time, command line, machine, versions, git state, environment",
     "instrument": "what the harness itself costs, measured with a tenant that does nothing",
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
+    "windows": "how long windows and leads are, and how long each tenant's request took while it was warmed up",
+    "precise": "cells that were precise enough, and the block from which on they are visited less often",
+    "switching": "how long after a switch tenants had settled, and what the window before leaves to the next",
+    "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
     "simulation": "how far simulated numbers are from measured ones, by class",
     "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
     "sealed": "true: every trial folder holds a seal with the sizes and checksums of its files",
@@ -228,6 +238,8 @@ class TenantObservation:
     slo_quantile: float | None = None
     slo_met: int | None = None
     """Requests within the objective, of ``n + unfinished``."""
+    canary_us: float | None = None
+    """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
     """The member of a group of devices it ran on."""
     model_error: ModelError | None = None

@@ -9,7 +9,7 @@ from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 
 if TYPE_CHECKING:
-    from cotenant.api.calibrate import Calibration
+    from cotenant.devices.simulated.calibrated import Calibration
 
 
 def calibration_table(calibration: "Calibration") -> RenderableType:

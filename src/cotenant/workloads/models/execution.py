@@ -73,7 +73,8 @@ class _OnnxModel(nn.Module):
             self._field = "logits" if "logits" in (found := model(**example)) or hasattr(found, "logits") else ""
         self._field = self._field or "last_hidden_state"
         file = io.BytesIO()
-        torch.onnx.export(_Tensors(model, self._field), (), file, kwargs=example, dynamo=True)
+        exported: Any = torch.onnx.export(_Tensors(model, self._field), (), None, kwargs=example, dynamo=True)
+        exported.save(file)
         settings = onnxruntime.SessionOptions()
         settings.intra_op_num_threads, settings.inter_op_num_threads = torch.get_num_threads(), 1
         provider: Any = "CPUExecutionProvider"
@@ -91,7 +92,7 @@ class _OnnxModel(nn.Module):
             for wanted, name in zip(self._session.get_inputs(), self._names, strict=True)
         }
         (result,) = self._session.run_with_ort_values(None, values)
-        return SimpleNamespace(**{self._field: torch.from_dlpack(result)})
+        return SimpleNamespace(**{self._field: torch.utils.dlpack.from_dlpack(result)})
 
 
 class _Tensors(nn.Module):

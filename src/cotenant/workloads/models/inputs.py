@@ -90,8 +90,8 @@ def _read_and_written(
     seq = spec.seq or entry.seq or 1
     if "num_mel_bins" in entry.config:
         frames = 2 * int(entry.config.get("max_source_positions", 1500))
-        shape = (spec.batch, int(entry.config["num_mel_bins"]), frames)
-        read = {"input_features": torch.randn(shape, generator=generator).to(dtype)}
+        spectrogram = (spec.batch, int(entry.config["num_mel_bins"]), frames)
+        read = {"input_features": torch.randn(spectrogram, generator=generator).to(dtype)}
         written = seq
     else:
         shape = (spec.batch, seq)

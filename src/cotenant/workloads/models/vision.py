@@ -126,11 +126,12 @@ def _efficientnet_v2(
 
 
 def _classic(name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str) -> ModelEntry:
-    mini = {
+    minis: dict[str, dict[str, Any]] = {
         "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
         "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
         "inception": {"thin": 4},
-    }[family]
+    }
+    mini = minis[family]
     return _image_model(
         name,
         CLASSIC,

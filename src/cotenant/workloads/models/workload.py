@@ -25,7 +25,7 @@ class ModelWorkload:
     def properties(self, spec: WorkloadSpec) -> Properties:
         """What one request costs, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
-        entry = self._describable(self._sized(spec))
+        entry = self._describable(self.sized(spec))
 
         def describe() -> Properties:
             from cotenant.workloads.models.describing import describe
@@ -41,14 +41,14 @@ class ModelWorkload:
         self.check(spec)
         if self.entry.folder is not None and spec.weights is None:
             spec = spec.model_copy(update={"weights": self.entry.folder})
-        return build_model(self._sized(spec), spec, place)
+        return build_model(self.sized(spec), spec, place)
 
     def _describable(self, entry: ModelEntry) -> ModelEntry:
         """A library's model by the catalogue's definition where there is one: the same, library or not."""
         known = described_without(entry) if entry.architecture.module in LIBRARIES else None
         return known or entry
 
-    def _sized(self, spec: WorkloadSpec) -> ModelEntry:
+    def sized(self, spec: WorkloadSpec) -> ModelEntry:
         """The entry with the tables or the images that the spec asks for."""
         if "rows" in spec.params:
             tables = (spec.params["rows"],) * len(self.entry.config["tables"])
