@@ -123,7 +123,7 @@ def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: floa
         price(problem, option, worth / STRETCH, 0.0, keep=1, beam=None, more=lambda: clock() < end)
         for option in range(len(problem.options))
     ]
-    ratio = max([STRETCH * max(one.most_ratio for one in found), *given])
+    ratio = float(max([STRETCH * max(one.most_ratio for one in found), *given]))
     return max(bound_by_room(problem), float(worth.sum()) / ratio)
 
 
