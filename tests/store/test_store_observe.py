@@ -117,6 +117,49 @@ class TestDefinitions:
         assert observe_trial(trial(), "r")[0].latency_ns is None
 
 
+GENERATED = [  # due at 0; first token, done, tokens
+    (20, 60, 5),  # 10 ms a token
+    (20, 70, 3),  # 25 ms a token
+    (50, 60, 2),  # late to begin with
+    (20, 20, 1),  # one token: it has no time per output token
+    (None, 60, 5),  # nothing came before the end
+]
+
+
+def generated(**goals: float) -> TrialRecords:
+    records = records_of({"a": [(0, 0, done, True, True) for _, done, _ in GENERATED]}, "poisson(5)", **goals)
+    first = [MISSING_NS if first is None else WINDOW_START_NS + first * MS for first, _, _ in GENERATED]
+    tokens = [tokens for _, _, tokens in GENERATED]
+    return replace(
+        records, requests={**records.requests, "first_ns": np.array(first), "tokens_out": np.array(tokens, np.int64)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("goals", "met", "all_met"),
+    [
+        ({"ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.95}, {"ttft": 3}, 3),
+        ({"tpot_slo_ms": 12.0, "tpot_slo_quantile": 0.5}, {"tpot": 3}, 3),
+        (
+            {"ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.95, "tpot_slo_ms": 12.0, "tpot_slo_quantile": 0.5},
+            {"ttft": 3, "tpot": 3},
+            2,
+        ),
+        ({"slo_ms": 40.0, "ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.9}, {"ttft": 3}, 1),
+    ],
+)
+def test_objectives_of_generation_count_requests_on_disk_and_in_memory(tmp_path, goals, met, all_met):
+    records = generated(**goals)
+    run = RunFolder.create(tmp_path / "run", {"run": "r"})
+    run.commit(records)
+    with open_runs([run.path]) as runs:
+        [from_disk] = observations(runs, raw=False)
+    [in_memory] = observe_trial(records, "r")
+    assert comparable(from_disk) == comparable(in_memory)
+    assert {goal.metric: goal.met for goal in in_memory.token_goals} == met
+    assert in_memory.all_met == all_met
+
+
 def test_the_trials_of_a_cell_come_one_after_another(tmp_path):
     paths = []
     for name in ("x", "y"):

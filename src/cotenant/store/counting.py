@@ -36,6 +36,10 @@ class Counted(NamedTuple):
     window_s: float
     slo_ms: float | None
     slo_quantile: float | None
+    ttft_slo_ms: float | None
+    ttft_slo_quantile: float | None
+    tpot_slo_ms: float | None
+    tpot_slo_quantile: float | None
     member: str | None
     closed: bool
     n: int
@@ -44,6 +48,9 @@ class Counted(NamedTuple):
     device_ns: int | None
     device_n: int | None
     slo_met: int | None
+    ttft_met: int | None
+    tpot_met: int | None
+    all_met: int | None
     first_started_ns: int | None
     last_done_ns: int | None
     never_done: int | None
@@ -57,7 +64,8 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
         mine = _Requests(records, place, str(tenant["tenant"]))
         latency = mine.latency()
         device = mine.device_ns[mine.device_known & mine.served]
-        slo_ms = _number(tenant, "slo_ms")
+        slo_ms, ttft_ms, tpot_ms = (_number(tenant, name) for name in ("slo_ms", "ttft_slo_ms", "tpot_slo_ms"))
+        kept = (mine.latency_within(slo_ms), mine.ttft_within(ttft_ms), mine.tpot_within(tpot_ms))
         counted.append(
             (
                 Counted(
@@ -79,6 +87,10 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     window_s=float(trial["window_s"]),
                     slo_ms=slo_ms,
                     slo_quantile=_number(tenant, "slo_quantile"),
+                    ttft_slo_ms=ttft_ms,
+                    ttft_slo_quantile=_number(tenant, "ttft_slo_quantile"),
+                    tpot_slo_ms=tpot_ms,
+                    tpot_slo_quantile=_number(tenant, "tpot_slo_quantile"),
                     member=tenant.get("member"),
                     closed=str(tenant.get("load") or trial["load"]).startswith("closed"),
                     n=int(mine.served.sum()),
@@ -86,7 +98,10 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     latency_ns=int(latency.sum()) if latency.size else None,
                     device_ns=int(device.sum()) if device.size else None,
                     device_n=device.size,
-                    slo_met=0 if slo_ms is None else int((latency <= slo_ms * 1e6).sum()),
+                    slo_met=0 if slo_ms is None else int(kept[0].sum()),
+                    ttft_met=0 if ttft_ms is None else int(kept[1].sum()),
+                    tpot_met=0 if tpot_ms is None else int(kept[2].sum()),
+                    all_met=int((kept[0] & kept[1] & kept[2]).sum()),
                     first_started_ns=_extreme(mine.started_ns[mine.started_known], np.min),
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
@@ -109,13 +124,35 @@ class _Requests:
         self.intended_ns, self.intended_known = self._times("intended_ns")
         self.started_ns, self.started_known = self._times("started_ns")
         self.done_ns, self.done_known = self._times("done_ns")
+        self.first_ns, self.first_known = self._times("first_ns")
         self.device_ns, self.device_known = self._times("device_ns")
+        self.tokens, self.tokens_known = self._times("tokens_out")
         self.served = _true(columns, "ok", self._size)[self._due] & self.done_known
 
     def latency(self) -> Int64s:
         """From when each served one was due to when it was done."""
         whole = self.served & self.intended_known
         return np.asarray(self.done_ns[whole] - self.intended_ns[whole])
+
+    def latency_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, within this time from when they were due; without a limit all that were served."""
+        if limit_ms is None:
+            return self.served
+        return self.served & self.intended_known & (self.done_ns - self.intended_ns <= limit_ms * 1e6)
+
+    def ttft_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, with their first token within this time from when they were due."""
+        if limit_ms is None:
+            return self.served
+        known = self.served & self.intended_known & self.first_known
+        return known & (self.first_ns - self.intended_ns <= limit_ms * 1e6)
+
+    def tpot_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, each token after the first in this time on average; one token has no such time."""
+        if limit_ms is None:
+            return self.served
+        known = self.served & self.first_known & self.tokens_known
+        return known & (self.done_ns - self.first_ns <= limit_ms * 1e6 * (self.tokens - 1)) | known & (self.tokens == 1)
 
     def _times(self, column: str) -> tuple[Int64s, Bools]:
         """A column of times, and which of them exist."""

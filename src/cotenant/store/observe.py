@@ -10,7 +10,9 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
   or to the end of the window if one of them never ended, since a tenant that hangs has not become faster. Open
   loads: from the start of the window to its end, or to the last end if that is later. 0 if nothing was served.
 * *device time*: mean of ``device_ns`` over the served requests that have one.
-* *within the objective*: served with a latency of at most ``slo_ms``.
+* *within the objective*: served with a latency of at most ``slo_ms``; for generation with a time to first token
+  (first - intended) of at most ``ttft_slo_ms``, and a time per output token ((done - first) / (tokens - 1); none for
+  a single token) of at most ``tpot_slo_ms``. ``all_met`` counts the requests within all of them at once.
 """
 
 import math
@@ -21,9 +23,13 @@ import numpy as np
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import Int64s, TenantObservation, TrialRecords
+from cotenant.tenancy.records import Int64s, TenantObservation, TokenGoal, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
+
+_LATENCY_KEPT = "done_ns - intended_ns <= slo_ms * 1e6"
+_TTFT_KEPT = "first_ns - intended_ns <= ttft_slo_ms * 1e6"
+_TPOT_KEPT = "first_ns IS NOT NULL AND (tokens_out = 1 OR done_ns - first_ns <= tpot_slo_ms * 1e6 * (tokens_out - 1))"
 
 _OBSERVE = f"""
 counted AS (
@@ -33,18 +39,24 @@ counted AS (
         sum(done_ns - intended_ns) FILTER ({_SERVED}) AS latency_ns,
         sum(device_ns) FILTER ({_SERVED}) AS device_ns,
         count(device_ns) FILTER ({_SERVED}) AS device_n,
-        count(*) FILTER ({_SERVED} AND done_ns - intended_ns <= slo_ms * 1e6) AS slo_met,
+        count(*) FILTER ({_SERVED} AND {_LATENCY_KEPT}) AS slo_met,
+        count(*) FILTER ({_SERVED} AND ttft_slo_ms IS NOT NULL AND {_TTFT_KEPT}) AS ttft_met,
+        count(*) FILTER ({_SERVED} AND tpot_slo_ms IS NOT NULL AND {_TPOT_KEPT}) AS tpot_met,
+        count(*) FILTER ({_SERVED} AND (slo_ms IS NULL OR {_LATENCY_KEPT})
+            AND (ttft_slo_ms IS NULL OR {_TTFT_KEPT}) AND (tpot_slo_ms IS NULL OR ({_TPOT_KEPT}))) AS all_met,
         min(started_ns) AS first_started_ns,
         max(done_ns) AS last_done_ns,
         count(*) FILTER (done_ns IS NULL) AS never_done
-    FROM requests JOIN (SELECT run, trial, tenant, slo_ms FROM tenants) USING (run, trial, tenant)
+    FROM requests JOIN (SELECT run, trial, tenant, slo_ms, ttft_slo_ms, tpot_slo_ms FROM tenants)
+        USING (run, trial, tenant)
     WHERE in_window
     GROUP BY run, trial, tenant
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
-    slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
-    coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
+    slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
+    starts_with(coalesce(tenants.load, trials.load), 'closed'),
+    coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
     first_started_ns, last_done_ns, never_done
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -122,9 +134,20 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_ms=row.slo_ms,
         slo_quantile=row.slo_quantile,
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        token_goals=_token_goals(row),
+        all_met=None if row.ttft_slo_ms is None and row.tpot_slo_ms is None else row.all_met or 0,
         member=row.member,
         latency_ns=latency_ns,
     )
+
+
+def _token_goals(row: Counted) -> tuple[TokenGoal, ...]:
+    goals = []
+    if row.ttft_slo_ms is not None and row.ttft_slo_quantile is not None:
+        goals.append(TokenGoal("ttft", row.ttft_slo_ms, row.ttft_slo_quantile, row.ttft_met or 0))
+    if row.tpot_slo_ms is not None and row.tpot_slo_quantile is not None:
+        goals.append(TokenGoal("tpot", row.tpot_slo_ms, row.tpot_slo_quantile, row.tpot_met or 0))
+    return tuple(goals)
 
 
 def _throughput(row: Counted) -> float:

@@ -23,7 +23,7 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
                     f"{name} can't keep up with {load} even alone: at {_time(request_s)} a request it would be "
                     f"busy for {busy:.2g} s of every second."
                 )
-        if entry.slo is not None and entry.slo.latency_s < request_s:
+        if entry.slo is not None and entry.slo.latency_s is not None and entry.slo.latency_s < request_s:
             yield (
                 f"{name} can't meet its objective even alone: {_time(entry.slo.latency_s)} were promised, and a "
                 f"request takes {_time(request_s)}."

@@ -7,6 +7,7 @@ from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, Wit
 
 from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
 from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
+from cotenant.study.objectives import SloEntry
 from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
 from cotenant.study.spread import SPREADS, Spread
@@ -17,11 +18,9 @@ from cotenant.study.values import (
     Count,
     DtypeName,
     Interval,
-    Latency,
     Name,
     Options,
     Priority,
-    Quantile,
     Seconds,
     SecondsOrZero,
     Seed,
@@ -33,24 +32,8 @@ from cotenant.study.values import (
 )
 from cotenant.study.words import expected
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Frozen, Sharing, Slo, Tenant
+from cotenant.tenancy.nouns import Frozen, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
-
-
-class SloEntry(Frozen):
-    """A latency objective; `slo: 50ms` is short for `slo: {latency: 50ms, quantile: p99}`."""
-
-    latency_s: Latency = Field(alias="latency", description="Requests are done within this time.", examples=["50ms"])
-    quantile: Quantile = Field(default=0.99, description="The share of requests that have to.", examples=["p99"])
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_short(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | SloEntry) else {"latency": value}
-
-    def slo(self) -> Slo:
-        """In the measurement's terms."""
-        return Slo(latency_ms=self.latency_s * 1e3, quantile=self.quantile)
 
 
 class TenantEntry(Frozen):
@@ -84,7 +67,9 @@ class TenantEntry(Frozen):
         default=None, description="When its requests come; overrides the study's loads.", examples=["poisson(70%)"]
     )
     slo: SloEntry | None = Field(
-        default=None, description="Latency objective: a time, or a time and a quantile.", examples=["50ms"]
+        default=None,
+        description="What it is promised: quantiles of its latency, time to first token and time per output token.",
+        examples=[{"p99": "50ms"}],
     )
     priority: Priority = Field(default=0, description="Higher goes first where the sharing knows priorities.")
     share: Share | None = Field(

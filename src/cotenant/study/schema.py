@@ -3,6 +3,7 @@
 from typing import Any
 
 from cotenant.study.model import Study
+from cotenant.study.objectives import GOAL
 
 
 def json_schema() -> dict[str, Any]:
@@ -14,7 +15,13 @@ def json_schema() -> dict[str, Any]:
             _close_names(form)
     _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
     slo = schema["$defs"]["SloEntry"]
-    _also(slo, slo["properties"]["latency"])
+    latency = slo["properties"]["latency"]
+    [time] = [form for form in latency.pop("anyOf") if form.get("type") != "null"]
+    latency |= time
+    slo["properties"] = {"latency": latency, "quantile": slo["properties"]["quantile"]}
+    slo["additionalProperties"] = time
+    slo["propertyNames"] = {"pattern": f"^(latency|quantile)$|{GOAL}"}
+    _also(slo, time)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,

@@ -95,6 +95,10 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
         Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("ttft_slo_ms", "DOUBLE", "objective of the time to the first token, milliseconds"),
+        Column("ttft_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("tpot_slo_ms", "DOUBLE", "objective of the time per output token, milliseconds"),
+        Column("tpot_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
         Column("member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"),
@@ -122,8 +126,11 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("first_ns", "BIGINT", "when the first output existed; NULL without one"),
         Column("done_ns", "BIGINT", "when it was done; NULL if it never was"),
         Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
+        Column("tokens_in", "BIGINT", "tokens of the prompt; NULL where there are none or nobody counted them"),
+        Column("tokens_out", "BIGINT", "tokens of the answer; NULL where there are none"),
         Column("in_window", "BOOLEAN", "due in the window and done while every tenant was active"),
         Column("ok", "BOOLEAN", "served without an error"),
+        Column("error", "VARCHAR", "what kind of error it ended with: `http 503`, `timeout`, `bad stream`, ..."),
     ),
     "stages": (
         Column("trial", "INTEGER", "the trial"),
@@ -168,6 +175,16 @@ class TrialRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenGoal:
+    """An objective of generation, and how many requests kept it."""
+
+    metric: Literal["ttft", "tpot"]
+    limit_ms: float
+    quantile: float
+    met: int
+
+
+@dataclass(frozen=True, slots=True)
 class TenantObservation:
     """What analysis sees of one tenant in one trial.
 
@@ -201,7 +218,11 @@ class TenantObservation:
     slo_ms: float | None = None
     slo_quantile: float | None = None
     slo_met: int | None = None
-    """Requests within the objective, of ``n + unfinished``."""
+    """Requests within the latency objective, of ``n + unfinished``."""
+    token_goals: tuple[TokenGoal, ...] = ()
+    """Objectives of the time to the first token and per output token."""
+    all_met: int | None = None
+    """Requests within every objective at once; None: it has no objective of tokens, so that ``slo_met`` says it."""
     member: str | None = None
     """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None

@@ -17,7 +17,7 @@ from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accurac
 from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
 from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
-from cotenant.analyse.sharing.slo import Attainment, attainment
+from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
 from cotenant.analyse.sharing.slowdown import (
     CurrentSlowdown,
     Solos,
@@ -64,9 +64,13 @@ class TenantSummary:
     device_ms: Number
     device_slowdown: Number
     slo: Attainment | None
+    """Of the objective that decides: one that is missed, else one that is open, else the one with least to spare."""
     slo_ms: float | None
+    """The limit of that objective."""
+    objectives: tuple[tuple[float, Attainment], ...]
+    """Every objective, with its limit in ms."""
     goodput_rps: Number | None
-    """Requests per second within the objective."""
+    """Requests per second within every objective."""
 
     @property
     def slowdown_is_least(self) -> bool:
@@ -96,12 +100,23 @@ class TenantSummary:
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
+                "metric": self.slo.metric,
                 "objective_ms": self.slo_ms,
                 "quantile": self.slo.quantile,
                 "attainment": self.slo.share,
                 "answer": self.slo.answer,
                 "needs_n": self.slo.needs_n,
                 "goodput_rps": self.goodput_rps,
+                "objectives": [
+                    {
+                        "metric": one.metric,
+                        "objective_ms": limit_ms,
+                        "quantile": one.quantile,
+                        "attainment": one.share,
+                        "answer": one.answer,
+                    }
+                    for limit_ms, one in self.objectives
+                ],
             }
         return row
 
@@ -287,7 +302,8 @@ def _tenant(
         for name, found in quantiles.items()
         if found.needs_n is not None and rate > 0
     }
-    slo, goodput = _slo(used)
+    objectives, goodput = _objectives(used)
+    limit_ms, slo = min(objectives, key=lambda one: _urgency(one[1]), default=(None, None))
     return TenantSummary(
         cell=cell,
         tenant=tenant,
@@ -309,7 +325,8 @@ def _tenant(
         ),
         device_slowdown=_slowdown(cell, group, device_solos),
         slo=slo,
-        slo_ms=group[0].slo_ms,
+        slo_ms=limit_ms,
+        objectives=objectives,
         goodput_rps=goodput,
     )
 
@@ -333,13 +350,32 @@ def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos) -> N
     return ratio_interval(list(logs.values()))
 
 
-def _slo(used: Sequence[TenantObservation]) -> tuple[Attainment | None, Number | None]:
-    counted = [(seen, seen.slo_met) for seen in used if seen.slo_met is not None and seen.n + seen.unfinished > 0]
-    if not counted:
-        return None, None
-    quantile = counted[0][0].slo_quantile or QUANTILES["p99"]
-    share = attainment([met for _, met in counted], [seen.n + seen.unfinished for seen, _ in counted], quantile)
-    return share, mean_interval(by_block((seen.block, met / seen.window_s) for seen, met in counted))
+def _objectives(
+    used: Sequence[TenantObservation],
+) -> tuple[tuple[tuple[float, Attainment], ...], Number | None]:
+    """Each objective with its limit, and requests per second within all of them."""
+    counted = [seen for seen in used if seen.n + seen.unfinished > 0]
+    counts: dict[tuple[Metric, float, float], list[tuple[int, int]]] = {}
+    for seen in counted:
+        due = seen.n + seen.unfinished
+        if seen.slo_met is not None and seen.slo_ms is not None:
+            latency: tuple[Metric, float, float] = "latency", seen.slo_ms, seen.slo_quantile or QUANTILES["p99"]
+            counts.setdefault(latency, []).append((seen.slo_met, due))
+        for goal in seen.token_goals:
+            counts.setdefault((goal.metric, goal.limit_ms, goal.quantile), []).append((goal.met, due))
+    found = []
+    for (metric, limit_ms, quantile), rows in counts.items():
+        share = attainment([met for met, _ in rows], [due for _, due in rows], quantile)
+        found.append((limit_ms, replace(share, metric=metric)))
+    if not found:
+        return (), None
+    within = [(seen, seen.slo_met if seen.all_met is None else seen.all_met) for seen in counted]
+    good = [(seen.block, met / seen.window_s) for seen, met in within if met is not None]
+    return tuple(found), mean_interval(by_block(good))
+
+
+def _urgency(one: Attainment) -> tuple[int, float]:
+    return ("missed", "undecided", "met").index(one.answer), one.share.est - one.quantile
 
 
 def _mix(

@@ -124,7 +124,7 @@ def tenant_lines(tenants: Sequence[TenantSummary]) -> list[TenantLine]:
             slowdown="" if one.cell.solo else slowdown(one),
             objective=""
             if one.slo is None or one.slo_ms is None
-            else f"{ANSWERS[one.slo.answer]}: {percent(one.slo.share.est)} within {one.slo_ms:g} ms",
+            else f"{ANSWERS[one.slo.answer]}: {percent(one.slo.share.est)} within {one.slo.of_what}{one.slo_ms:g} ms",
             requests=f"{one.requests:,}" + (f" ({one.unfinished:,} never done)" if one.unfinished else ""),
         )
         for one in tenants
