@@ -127,7 +127,7 @@ class _Requests:
         self.first_ns, self.first_known = self._times("first_ns")
         self.device_ns, self.device_known = self._times("device_ns")
         self.tokens, self.tokens_known = self._times("tokens_out")
-        self.served = _true(columns, "ok", self._size)[self._due] & self.done_known
+        self.served: Bools = _true(columns, "ok", self._size)[self._due] & self.done_known
 
     def latency(self) -> Int64s:
         """From when each served one was due to when it was done."""
@@ -138,21 +138,21 @@ class _Requests:
         """Which were served, within this time from when they were due; without a limit all that were served."""
         if limit_ms is None:
             return self.served
-        return self.served & self.intended_known & (self.done_ns - self.intended_ns <= limit_ms * 1e6)
+        return self.served & self.intended_known & _within(self.done_ns - self.intended_ns, limit_ms)
 
     def ttft_within(self, limit_ms: float | None) -> Bools:
         """Which were served, with their first token within this time from when they were due."""
         if limit_ms is None:
             return self.served
         known = self.served & self.intended_known & self.first_known
-        return known & (self.first_ns - self.intended_ns <= limit_ms * 1e6)
+        return known & _within(self.first_ns - self.intended_ns, limit_ms)
 
     def tpot_within(self, limit_ms: float | None) -> Bools:
         """Which were served, each token after the first in this time on average; one token has no such time."""
         if limit_ms is None:
             return self.served
         known = self.served & self.first_known & self.tokens_known
-        return known & (self.done_ns - self.first_ns <= limit_ms * 1e6 * (self.tokens - 1)) | known & (self.tokens == 1)
+        return known & _within(self.done_ns - self.first_ns, limit_ms * (self.tokens - 1), or_else=self.tokens == 1)
 
     def _times(self, column: str) -> tuple[Int64s, Bools]:
         """A column of times, and which of them exist."""
@@ -164,6 +164,10 @@ class _Requests:
             known &= ~np.isnan(values)
             values = np.where(known, np.rint(values), 0.0)
         return values.astype(np.int64, copy=False), known
+
+
+def _within(times_ns: Int64s, limit_ms: Any, *, or_else: Any = False) -> Bools:
+    return np.asarray((times_ns <= limit_ms * 1e6) | or_else, np.bool_)
 
 
 def _true(columns: Mapping[str, Any], name: str, size: int) -> Bools:

@@ -12,6 +12,7 @@ from cotenant.study.values import Controls
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
+from cotenant.workloads.servers.names import is_server
 
 OWN = "own"
 """Label of the load of trials in which every tenant brings its own."""
@@ -76,11 +77,18 @@ def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] 
     return len(_cells(study, modes, members))
 
 
+SERVER_OUTSTANDING = 32
+"""Enough for any batch that a server makes by default to be full."""
+
+
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
-    """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
-    closed = Load(kind="closed")
+    """The tenants whose load is a share of what they can do alone, with a closed load to measure that with.
+
+    A server does most with many requests under way: it is asked for what it does with `SERVER_OUTSTANDING`.
+    """
+    closed, deep = Load(kind="closed"), Load(kind="closed", outstanding=SERVER_OUTSTANDING)
     return tuple(
-        study.tenants[name].tenant(name, name, closed)
+        study.tenants[name].tenant(name, name, deep if is_server(study.tenants[name].workload) else closed)
         for name in study.measured()
         if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cotenant.study.model import Study
+from cotenant.workloads.servers.names import is_server
 
 
 def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
@@ -16,7 +17,8 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
         if name not in alone_s:
             continue
         entry, request_s = study.tenants[name], alone_s[name]
-        for load in study.loads if entry.load is None else (entry.load,):
+        loads = study.loads if entry.load is None else (entry.load,)
+        for load in () if is_server(entry.workload) else loads:
             busy = (load.rate_rps or 0.0) * request_s if load.open else (load.rate_share or 0.0)
             if busy > 1:
                 yield (

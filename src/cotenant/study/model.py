@@ -34,6 +34,7 @@ from cotenant.study.words import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Frozen, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.servers.spec import ServerSpec
 
 
 class TenantEntry(Frozen):
@@ -63,6 +64,11 @@ class TenantEntry(Frozen):
         default_factory=dict, description="Options that only this workload knows.", examples=[{"size": 2048}]
     )
     seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
+    server: ServerSpec | None = Field(
+        default=None,
+        description="How to start the server that the workload talks to, inside the sharing under test.",
+        examples=[{"start": "python serve.py --port {port}"}],
+    )
     load: LoadText | None = Field(
         default=None, description="When its requests come; overrides the study's loads.", examples=["poisson(70%)"]
     )
@@ -101,6 +107,7 @@ class TenantEntry(Frozen):
             weights=self.weights,
             params=self.params,
             seed=self.seed,
+            server=self.server,
         )
 
     def tenant(self, name: str, of: str, load: Load) -> Tenant:

@@ -159,7 +159,8 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
             f"{tenant.tenant} {says} its {tenant.slo.of_what}{tenant.slo_ms:g} ms for "
-            f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: {tenant.slo.share.est * 100:.1f} % were in time."
+            f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: "
+            f"{tenant.slo.share.est * 100:.1f} % were in time."
         )
 
 
