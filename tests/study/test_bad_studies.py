@@ -67,6 +67,12 @@ def problems_of(text: str) -> list[str]:
             "slo: latency has more than one limit; give each metric one quantile and one time",
         ),
         ("slo: {itl: 3ms}", "slo: itl is not an objective; expected p99, ttft p95, tpot p95 or the like"),
+        (
+            "server: {start: vllm serve m}",
+            "server: start has no {port}: cotenant chooses a free port and has to tell the server",
+        ),
+        ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
+        ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),
         ("load: poison(3)", f'load: expected a load ({LOADS}), not "poison(3)"; did you mean "poisson(3)"?'),
         ("load: poisson(0)", "load: rate must be above 0, not 0"),
         ("load: 5", "load: expected a load such as closed(1) or poisson(70%), not 5"),
