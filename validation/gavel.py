@@ -1,8 +1,8 @@
 """Gavel: 26 training jobs, alone and in all pairs, on a V100 and a P100."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -67,6 +67,8 @@ class Family:
     item_flops: float | None = None
     """Training FLOPs per item, where times over batches can't separate host from device."""
     item_bytes: float = 0.0
+    counted: bool = True
+    """The FLOPs are counted from the architecture; False: a guess."""
     steps_per_iteration: float = 0.0
     """Items that one reported iteration goes over; 0: an iteration is a step."""
 
@@ -78,7 +80,9 @@ FAMILIES = {
     "Transformer": Family(kernels=3400),  # 6 + 6 layers; Adam alone launches two thirds
     # Six passes of two generators of 114 GFLOPs with their backward passes, and the discriminators
     "CycleGAN": Family(kernels=4000, item_flops=1.9e12),
-    "A3C": Family(kernels=900, item_flops=0.45e12),  # four simulators on the CPU; the device's part is a guess
+    "A3C": Family(
+        kernels=900, item_flops=0.45e12, counted=False
+    ),  # four simulators on the CPU; the device's part is a guess
     # An autoencoder over 20,108 items with 200 hidden units; one reported iteration goes over all training users
     "Recommendation": Family(kernels=90, item_flops=48.3e6, item_bytes=12 * 4 * 20108.0, steps_per_iteration=116_677.0),
 }
@@ -105,7 +109,7 @@ Table = Mapping[str, Mapping[str, Any]]
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Pairs with solos given, on every GPU of the file that is known."""
-    tables = _read(data)
+    tables = read_tables(data)
     unknown = LeftOutRows()
     for name in sorted(set(tables) - set(GPUS)):
         unknown.add("the GPU isn't one that is compared", name, sum(len(row) - 1 for row in tables[name].values()))
@@ -118,8 +122,8 @@ def validate(data: Path) -> tuple[Result, ...]:
 def _pairs(table: Table, name: str, unknown: LeftOutRows) -> Result:
     left_out = LeftOutRows()
     gpu = GPUS[name]
-    jobs = {name: _job(name, table[name]["null"]) for name in sorted(table)}
-    traces = _traces(jobs, gpu)
+    jobs = jobs_of(table)
+    traces = traces_of(jobs, gpu)
     alone = {name: request_ns([trace])[0] for name, trace in traces.items()}
     slowdowns: dict[tuple[str, str], tuple[float, float]] = {}
     for first in jobs:
@@ -172,10 +176,29 @@ def _pair(table: Table, first: str, second: str, left_out: LeftOutRows) -> tuple
     return mine, theirs
 
 
-def _traces(jobs: Mapping[str, Job], gpu: Gpu) -> Mapping[str, Trace]:
+def jobs_of(table: Table) -> Mapping[str, Job]:
+    """The jobs of one GPU by name, in order."""
+    return {name: _job(name, table[name]["null"]) for name in sorted(table)}
+
+
+def measured_pairs(table: Table, jobs: Mapping[str, Job]) -> Mapping[tuple[str, str], tuple[float, float]]:
+    """Slowdowns of both jobs of every pair that was measured and fits."""
+    left_out = LeftOutRows()
+    pairs = {}
+    for first in jobs:
+        for second in (name for name in jobs if first <= name):
+            mine, theirs = _pair(table, first, second, left_out)
+            if mine > 0 and theirs > 0:
+                pairs[first, second] = (table[first]["null"] / mine, table[second]["null"] / theirs)
+    return pairs
+
+
+def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ()) -> Mapping[str, Trace]:
+    """A request of each job for the engine; of ``blind`` families nothing is used but times and counted FLOPs."""
     traces: dict[str, Trace] = {}
     for family in sorted({job.family for job in jobs.values()}):
         known = FAMILIES.get(family, UNKNOWN)
+        known = _blind(known) if family in blind else known
         members = [job for job in jobs.values() if job.family == family]
         if known.item_flops is None:
             anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
@@ -183,6 +206,11 @@ def _traces(jobs: Mapping[str, Job], gpu: Gpu) -> Mapping[str, Trace]:
         else:
             traces |= {job.name: _by_flops(job, known, gpu) for job in members}
     return traces
+
+
+def _blind(known: Family) -> Family:
+    """Without what was settled while looking at pairs."""
+    return replace(known, item_bytes=0.0) if known.item_flops is not None and known.counted else UNKNOWN
 
 
 def _scaled(anatomy: Anatomy, job: Job, kernels: int | None) -> Trace:
@@ -218,7 +246,8 @@ def _job(name: str, iterations_per_s: float) -> Job:
     return Job(name, family, max(batch, 1), 1 / iterations_per_s / steps)
 
 
-def _read(data: Path) -> Mapping[str, Table]:
+def read_tables(data: Path) -> Mapping[str, Table]:
+    """By GPU, checked."""
     tables = read_json(data, FILE)
     if not isinstance(tables, dict) or not all(isinstance(jobs, dict) and jobs for jobs in tables.values()):
         raise DataError(f"{FILE} doesn't hold jobs by GPU.", hint=HINT)

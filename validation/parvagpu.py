@@ -65,7 +65,7 @@ Throughputs = Mapping[Case, float]
 
 def validate(data: Path) -> tuple[Result, ...]:
     """Processes side by side with solos given; slices with the whole GPU given."""
-    measured, copied, left_out = _read(data)
+    measured, copied, left_out = read_cases(data)
     return (
         replace(_processes(measured, copied), left_out=left_out),
         _traced_slices(measured),
@@ -81,7 +81,7 @@ def best_slices(data: Path) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         With processes side by side on the whole GPU, where they were measured, else as below; and with solo times and
         the architecture, or solo times alone where that isn't known.
     """
-    measured, copied, _ = _read(data)
+    measured, copied, _ = read_cases(data)
     known = can_be_traced({case.model for case in measured})
     untraced = {case: value for case, value in measured.items() if case.model not in known}
     from_solos = (*_traced_slices(measured).rows, *_slices(untraced, copied, probed=False).rows)
@@ -99,13 +99,13 @@ def _processes(measured: Throughputs, copied: frozenset[Case]) -> Result:
     of_fitted = [slowdown for case, slowdown in slowdowns.items() if case.model in FITTED]
     constant = median(of_fitted or slowdowns.values() or [1.0])
     anatomies = {
-        model: told_apart([_time(case, measured[case]) for case in measured if _is_solo_of(case, model)])
+        model: told_apart([measured_time(case, measured[case]) for case in measured if is_solo_of(case, model)])
         for model in {case.model for case in cases}
     }
     alone: dict[Case, float] = {}
     rows = []
     for case in cases:
-        trace = _trace(anatomies[case.model], case)
+        trace = trace_of_case(anatomies[case.model], case)
         solo = _solo(case)
         if solo not in alone:
             alone[solo] = request_ns([trace])[0]
@@ -176,7 +176,7 @@ def _slices(measured: Throughputs, copied: frozenset[Case], *, probed: bool) -> 
     anatomies = {
         model: told_apart(
             [
-                _time(case, measured[case])
+                measured_time(case, measured[case])
                 for case in measured
                 if case.model == model and case.gpcs == WHOLE and case not in copied and (probed or case.processes == 1)
             ]
@@ -186,7 +186,7 @@ def _slices(measured: Throughputs, copied: frozenset[Case], *, probed: bool) -> 
     rows = []
     for case in cases:
         anatomy, whole = anatomies[case.model], _whole(case)
-        simulated = request_ns([_trace(anatomy, whole)])[0] / request_ns([_trace(anatomy, case)])[0]
+        simulated = request_ns([trace_of_case(anatomy, whole)])[0] / request_ns([trace_of_case(anatomy, case)])[0]
         rows.append(_slice_row(measured, case, simulated))
     given = "solo times and 2-5 processes on the whole GPU" if probed else "only solo times on the whole GPU"
     return Result(
@@ -223,7 +223,7 @@ def _whole_ms(measured: Throughputs, model: str) -> Mapping[int, float]:
     return {
         case.batch: case.batch / throughput * 1e3
         for case, throughput in sorted(measured.items())
-        if _is_solo_of(case, model) and case.gpcs == WHOLE
+        if is_solo_of(case, model) and case.gpcs == WHOLE
     }
 
 
@@ -241,7 +241,7 @@ def _copied_note(copied: frozenset[Case]) -> str:
     )
 
 
-def _read(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...]]:
+def read_cases(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...]]:
     """What was measured, which of it repeats another row, and what is left out."""
     left_out = LeftOutRows()
     measured: dict[Case, float] = {}
@@ -266,7 +266,8 @@ def _read(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...]]:
     return measured, copied, left_out.sentences()
 
 
-def _time(case: Case, throughput: float) -> Measured:
+def measured_time(case: Case, throughput: float) -> Measured:
+    """For `told_apart`."""
     return Measured(
         batch=case.batch,
         time=case.batch / throughput * 1e3,
@@ -276,7 +277,8 @@ def _time(case: Case, throughput: float) -> Measured:
     )
 
 
-def _trace(anatomy: Anatomy, case: Case) -> Trace:
+def trace_of_case(anatomy: Anatomy, case: Case) -> Trace:
+    """A request of the case on its slice."""
     return anatomy.trace(case.batch, unit_ns=UNIT_NS, sm_share=SM_SHARE[case.gpcs], dram_share=DRAM_SHARE[case.gpcs])
 
 
@@ -288,7 +290,8 @@ def _whole(case: Case) -> Case:
     return Case(case.model, WHOLE, case.batch, 1)
 
 
-def _is_solo_of(case: Case, model: str) -> bool:
+def is_solo_of(case: Case, model: str) -> bool:
+    """One process of this model."""
     return case.model == model and case.processes == 1
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.summary import TenantSummary as TenantSummary
     from cotenant.analyse.variability.drift import Drift as Drift
     from cotenant.analyse.variability.summary import Variability as Variability
+    from cotenant.api.active import ActiveResult as ActiveResult
+    from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
@@ -56,6 +58,15 @@ if TYPE_CHECKING:
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.plan import compare_policies as compare_policies
     from cotenant.api.plan import plan as plan
+    from cotenant.api.plan_check import Checked as Checked
+    from cotenant.api.plan_check import check_plan as check_plan
+    from cotenant.api.plan_serving import Planned as Planned
+    from cotenant.api.plan_serving import export_plan as export_plan
+    from cotenant.api.plan_serving import moves_from as moves_from
+    from cotenant.api.plan_serving import plan_tenants as plan_tenants
+    from cotenant.api.plan_serving import write_plan as write_plan
+    from cotenant.api.plan_serving import write_plan_page as write_plan_page
+    from cotenant.api.predict import predict as predict
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
     from cotenant.api.report import Written as Written
@@ -78,6 +89,7 @@ if TYPE_CHECKING:
     from cotenant.errors import DeviceBusy as DeviceBusy
     from cotenant.errors import DeviceError as DeviceError
     from cotenant.errors import DoesNotFit as DoesNotFit
+    from cotenant.errors import PredictionError as PredictionError
     from cotenant.errors import QueryError as QueryError
     from cotenant.errors import RunFolderError as RunFolderError
     from cotenant.errors import SharingUnavailable as SharingUnavailable
@@ -88,6 +100,14 @@ if TYPE_CHECKING:
     from cotenant.measure.selftest import SelfTest as SelfTest
     from cotenant.planning.assignment import Plan as Plan
     from cotenant.planning.comparison import PolicyComparison as PolicyComparison
+    from cotenant.planning.mixes.plan import ServingPlan as ServingPlan
+    from cotenant.prediction.interference.forecast import MixForecast as MixForecast
+    from cotenant.prediction.interference.forecast import NextMix as NextMix
+    from cotenant.prediction.interference.forecast import Prediction as Prediction
+    from cotenant.prediction.interference.forecast import Ranged as Ranged
+    from cotenant.prediction.interference.forecast import Tail as Tail
+    from cotenant.prediction.interference.forecast import TenantForecast as TenantForecast
+    from cotenant.prediction.interference.forecast import Trust as Trust
     from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
     from cotenant.store.database.add import Added as Added
@@ -107,6 +127,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "api.active": "ActiveResult run_active",
     "api.batch": "batch",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
@@ -116,6 +137,9 @@ _HOMES = {
     "api.kernels": "list_kernels",
     "api.lists": "list_devices list_studies list_workloads",
     "api.plan": "compare_policies plan",
+    "api.plan_check": "Checked check_plan",
+    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
+    "api.predict": "predict",
     "api.profile": "Profile profile",
     "api.report": "Written report",
     "api.run": "dry_run run",
@@ -144,15 +168,17 @@ _HOMES = {
     "analyse.variability.summary": "Variability",
     "devices": "DeviceInfo",
     "devices.protocol": "Finding",
+    "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (
-        "CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit QueryError RunFolderError "
-        "SharingUnavailable StudyError TenantFailed WorkloadError"
+        "CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit PredictionError QueryError "
+        "RunFolderError SharingUnavailable StudyError TenantFailed WorkloadError"
     ),
     "measure.batching.answer": "BatchAnswer",
     "measure.selftest": "SelfTest",
     "planning.assignment": "Plan",
     "planning.comparison": "PolicyComparison",
+    "planning.mixes.plan": "ServingPlan",
     "ranking.outcome": "SearchOutcome",
     "store.database.add": "Added",
     "store.database.database": "Sensor",

@@ -23,10 +23,11 @@ VERBS = {
     "report": "Write the result of runs as one HTML file.",
     "compare": "Compare runs: faster, slower, same or ambiguous.",
     "explain": "Explain a run, or a metric such as `stp`.",
+    "predict": "Predict mixes from what was measured.",
     "profile": "Show kernels by tenant, and how much ran at once.",
     "view": "Show a folder of runs in a browser.",
     "db": "Keep runs of all machines in one place: who is slow?",
-    "plan": "Place jobs on the GPUs that were measured.",
+    "plan": "Plan who shares which device, how, and at what cost.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that fit a name.",
@@ -47,7 +48,7 @@ Start here:  cotenant doctor           is this machine ready?
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted
+             objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 

@@ -11,6 +11,7 @@ from cotenant.devices.group import MemberProbe
 from cotenant.devices.protocol import Arrangement, Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.checks import SHORT_S
 from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
@@ -136,6 +137,7 @@ class LiveBench:
         if not gone:
             self._served.update(used.names)
         span = _span([one.timing for one in found])
+        alone = len(found) == 1
         return tuple(
             assemble(
                 one.trial,
@@ -149,7 +151,8 @@ class LiveBench:
                     started_utc=started_utc,
                     timing=one.timing,
                     samples=readiness.added_to(
-                        one.samples.between(one.timing.start_ns, one.timing.window_end_ns), one.timing.start_ns
+                        one.samples if alone else one.samples.between(one.timing.start_ns, one.timing.window_end_ns),
+                        one.timing.start_ns,
                     ),
                     sharing_violations=one.violations,
                     control_violations=tuple(control_violations),  # after leaving: some show only at the end
@@ -228,8 +231,12 @@ class LiveBench:
         probes: Sequence[Probe],
         rates: Mapping[str, float],
     ) -> "list[_Served]":
+        # On a GPU the time of a request hardly depends on the host's core; of long windows few are made; and the
+        # calibration measures the instrument as it is without.
+        blocks = [trial for trial, _, _ in placed if trial.block >= 0]
+        canary = self._device.kind == "cpu" and any(trial.window_s < SHORT_S for trial in blocks)
         laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
-        with open_seats(laid_out, rates) as sequence:
+        with open_seats(laid_out, rates, canary=canary) as sequence:
             windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
             hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
             own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers()])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import MISSING_NS, Int64s, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
@@ -54,6 +54,7 @@ class Counted(NamedTuple):
     first_started_ns: int | None
     last_done_ns: int | None
     never_done: int | None
+    canary_us: float | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
@@ -105,6 +106,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     first_started_ns=_extreme(mine.started_ns[mine.started_known], np.min),
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
+                    canary_us=_canary(records, str(tenant["tenant"])),
                 ),
                 latency,
             )
@@ -168,6 +170,13 @@ class _Requests:
 
 def _within(times_ns: Int64s, limit_ms: Any, *, or_else: Any = False) -> Bools:
     return np.asarray((times_ns <= limit_ms * 1e6) | or_else, np.bool_)
+
+
+def _canary(records: TrialRecords, tenant: str) -> float | None:
+    if "sensor" not in records.samples:
+        return None
+    mine = (records.samples["sensor"] == CANARY) & (records.samples["source"] == tenant)
+    return float(records.samples["value"][mine].mean()) if mine.any() else None
 
 
 def _true(columns: Mapping[str, Any], name: str, size: int) -> Bools:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 TRIALS = "trials"
 PARTIAL = "partial"
 DAMAGED = "damaged"
+FRESH_AFTER = 100
+"""Commits: an in-memory database keeps a little of every statement until it is closed."""
 
 
 class RunFolder:
@@ -36,6 +38,7 @@ class RunFolder:
         self.path = path
         self._manifest = dict(manifest)
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._commits = 0
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> Self:
@@ -155,7 +158,10 @@ class RunFolder:
         export.export([self.path], table, destination, format)
 
     def _write(self, trials: Sequence[TrialRecords], folder: Path) -> None:
-        if self._connection is None:
+        self._commits += 1
+        if self._connection is None or self._commits % FRESH_AFTER == 0:
+            if self._connection is not None:
+                self._connection.close()
             self._connection = parquet.memory()
         with parquet.loaded(self._connection, trials, self.run) as tables:
             files = [folder / f"{table}.parquet" for table in tables]

@@ -23,7 +23,7 @@ import numpy as np
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import Int64s, TenantObservation, TokenGoal, TrialRecords
+from cotenant.tenancy.records import CANARY, Int64s, TenantObservation, TokenGoal, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -51,14 +51,18 @@ counted AS (
         USING (run, trial, tenant)
     WHERE in_window
     GROUP BY run, trial, tenant
+),
+canaries AS (
+    SELECT run, trial, source AS tenant, avg(value) AS canary_us FROM samples WHERE sensor = '{CANARY}' GROUP BY ALL
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
     slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
-    first_started_ns, last_done_ns, never_done
+    first_started_ns, last_done_ns, never_done, canary_us
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
+    LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
@@ -136,6 +140,7 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
         token_goals=_token_goals(row),
         all_met=None if row.ttft_slo_ms is None and row.tpot_slo_ms is None else row.all_met or 0,
+        canary_us=row.canary_us,
         member=row.member,
         latency_ns=latency_ns,
     )

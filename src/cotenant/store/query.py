@@ -1,6 +1,7 @@
 """Questions to the records in SQL: one SELECT, over the runs' files and nothing else."""
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from cotenant.text import nearest
 if TYPE_CHECKING:
     import duckdb
 
+LIMIT_S = 60.0
+"""A query that takes longer is stopped, unless it is given more time."""
 MOST_ROWS = 1_000_000
 """More rows than this are no answer that anybody reads; exporting a table has no such limit."""
 
@@ -27,14 +30,14 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def sql(query: str, runs: Sequence[Path]) -> Table:
+def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
     """Answer one SELECT over the tables of the runs.
 
-    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory and give
-    `MOST_ROWS` rows.
+    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory, give
+    `MOST_ROWS` rows and take `limit_s` seconds.
 
     Raises:
-        QueryError: The query is wrong, asks for more than reading, or needs too much memory.
+        QueryError: The query is wrong, asks for more than reading, or needs too much memory or time.
         RunFolderError: A run can't be read.
     """
     import duckdb
@@ -43,9 +46,18 @@ def sql(query: str, runs: Sequence[Path]) -> Table:
         with open_runs(runs) as opened:
             opened.con.execute("SET errors_as_json = true")
             views.lock(opened.con, opened.files)
-            answer = opened.con.execute(_only_select(opened.con, query))
-            columns = tuple(column[0] for column in answer.description)
-            rows = answer.fetchmany(MOST_ROWS + 1)
+            clock = threading.Timer(limit_s, opened.con.interrupt)
+            clock.start()
+            try:
+                answer = opened.con.execute(_only_select(opened.con, query))
+                columns = tuple(column[0] for column in answer.description)
+                rows = answer.fetchmany(MOST_ROWS + 1)
+            finally:
+                clock.cancel()
+    except duckdb.InterruptException:
+        raise QueryError(
+            f"The query took longer than {limit_s:g} s.", hint="Ask about fewer rows, or allow it more: --timeout"
+        ) from None
     except duckdb.Error as error:
         raise _explained(query, error) from None
     if len(rows) > MOST_ROWS:

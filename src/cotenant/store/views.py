@@ -106,6 +106,7 @@ def damage_named(files: Files) -> Iterator[None]:
         duckdb.BinderException,
         duckdb.CatalogException,
         duckdb.ConversionException,
+        duckdb.InterruptException,
         duckdb.OutOfMemoryException,
         duckdb.ParserException,
         duckdb.PermissionException,

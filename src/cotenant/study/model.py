@@ -34,6 +34,7 @@ from cotenant.study.words import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Frozen, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.servers.names import SERVER_FORMS, is_server
 from cotenant.workloads.servers.spec import ServerSpec
 
 
@@ -92,6 +93,12 @@ class TenantEntry(Frozen):
         default="pipelined",
         description="synchronised: wait for the device after each stage, so that stage times add up.",
     )
+
+    @model_validator(mode="after")
+    def _server_has_a_client(self) -> Self:
+        if self.server is not None and not is_server(self.workload):
+            raise ValueError(f"server is for workloads that talk to one: {', '.join(SERVER_FORMS)}")
+        return self
 
     def spec(self) -> WorkloadSpec:
         """Which workload, at which size."""

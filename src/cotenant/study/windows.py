@@ -23,7 +23,7 @@ BLOCKS_MIN = 12
 LONG_EVERY = 4
 """One of this many blocks has a long window."""
 LONG_TIMES = 8
-LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 1.0
+LONG_FROM_S, LONGEST_COMPARED_S = 0.25, 0.9
 """Windows of at least the first are long enough; the second is the longest to compare with."""
 
 

@@ -23,6 +23,10 @@ MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
 
+CANARY = "canary_us"
+"""The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column of one table."""
@@ -50,6 +54,10 @@ MANIFEST: Mapping[str, str] = {
     "sessions": "one entry for each start or resume: time, command line, machine, versions, git state, environment",
     "instrument": "what the harness itself costs, measured with a tenant that does nothing",
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
+    "windows": "how long windows and leads are, and how long each tenant's request took while it was warmed up",
+    "precise": "cells that were precise enough, and the block from which on they are visited less often",
+    "switching": "how long after a switch tenants had settled, and what the window before leaves to the next",
+    "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
     "simulation": "how far simulated numbers are from measured ones, by class",
     "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
     "sealed": "true: every trial folder holds a seal with the sizes and checksums of its files",
@@ -223,6 +231,8 @@ class TenantObservation:
     """Objectives of the time to the first token and per output token."""
     all_met: int | None = None
     """Requests within every objective at once; None: it has no objective of tokens, so that ``slo_met`` says it."""
+    canary_us: float | None = None
+    """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
     """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None

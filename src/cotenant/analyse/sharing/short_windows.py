@@ -22,6 +22,9 @@ LONGER = 4.0
 MARGIN = 0.05
 """Short and long agree if their ratio is shown to be within this."""
 
+_ERRORS, _IN_A_ROW = 2.0, 3
+"""Settled: within this many standard errors in this many bins one after another."""
+
 Agreement = Literal["agree", "differ", "can't tell"]
 
 
@@ -141,11 +144,8 @@ def settled_after(by_bin: Mapping[int, Moments], bin_s: float, tolerance: float 
         tolerance: What does not matter.
     """
     bins = sorted(number for number, moments in by_bin.items() if moments.n > 1)
-    if not bins:
-        return None
-    unsettled = [
-        number for number in bins if abs(by_bin[number].mean) - 2 * math.sqrt(by_bin[number].error2) > tolerance
-    ]
-    if not unsettled:
-        return bins[0] * bin_s
-    return (unsettled[-1] + 1) * bin_s if unsettled[-1] != bins[-1] else None
+    calm = [abs(by_bin[number].mean) <= tolerance + _ERRORS * math.sqrt(by_bin[number].error2) for number in bins]
+    for place in range(len(bins) - _IN_A_ROW + 1):
+        if all(calm[place : place + _IN_A_ROW]):
+            return bins[place] * bin_s
+    return None

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import Cell, counts, usable
@@ -24,6 +25,11 @@ def end_to_end_ns(seen: TenantObservation) -> float | None:
 def device_ns(seen: TenantObservation) -> float | None:
     """What the device did."""
     return seen.mean_device_ns
+
+
+def canary_us(seen: TenantObservation) -> float | None:
+    """How fast its core was."""
+    return seen.canary_us
 
 
 class Place(NamedTuple):
@@ -78,14 +84,26 @@ def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
     return math.log(time)
 
 
-def log_slowdowns(observations: Sequence[TenantObservation], solos: Solos) -> dict[int, float]:
-    """Of one tenant of one cell, by block; blocks without a usable pair are left out."""
+def log_slowdowns(
+    observations: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None
+) -> dict[int, float]:
+    """Of one tenant of one cell, by block; blocks without a usable pair are left out.
+
+    ``calm``: the canaries' times alone, to take out what the core's own speed did.
+    """
+    logs = _by_block((seen.block, value) for seen in observations if (value := solos.log_slowdown(seen)) is not None)
+    if calm is None:
+        return logs
+    canaries = _by_block((seen.block, value) for seen in observations if (value := calm.log_slowdown(seen)) is not None)
+    return adjusted(logs, canaries)
+
+
+def _by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """One mean for each block, in their order."""
     found: dict[int, list[float]] = {}
-    for seen in observations:
-        value = solos.log_slowdown(seen)
-        if value is not None:
-            found.setdefault(seen.block, []).append(value)
-    return {block: sum(values) / len(values) for block, values in sorted(found.items())}
+    for block, value in values:
+        found.setdefault(block, []).append(value)
+    return {block: sum(mine) / len(mine) for block, mine in sorted(found.items())}
 
 
 def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObservation, float]]:
@@ -95,10 +113,7 @@ def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObserva
 
 def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
     """Logarithms of one tenant's mean latency in one cell, by block."""
-    found: dict[int, list[float]] = {}
-    for seen, time in timed(observations):
-        found.setdefault(seen.block, []).append(time)
-    return {block: sum(values) / len(values) for block, values in sorted(found.items())}
+    return _by_block((seen.block, time) for seen, time in timed(observations))
 
 
 class CurrentSlowdown(NamedTuple):
@@ -115,8 +130,8 @@ class RunningSlowdowns:
     """Slowdowns of a run that goes on. It keeps a logarithm per tenant and trial, and nothing else of it."""
 
     def __init__(self) -> None:
-        self._solos = Solos()
-        self._shared: dict[tuple[Cell, str], list[tuple[Place, float]]] = {}
+        self._solos, self._calm = Solos(), Solos(canary_us)
+        self._shared: dict[tuple[Cell, str], list[tuple[Place, float, float | None]]] = {}
 
     def add(self, observations: Iterable[TenantObservation]) -> None:
         """Remember what counts."""
@@ -124,8 +139,10 @@ class RunningSlowdowns:
             time = _log_time(seen, end_to_end_ns)
             if seen.solo:
                 self._solos.add(seen)
+                self._calm.add(seen)
             elif time is not None:
-                self._shared.setdefault((Cell.of(seen), seen.role), []).append((_place(seen), time))
+                timed = (_place(seen), time, _log_time(seen, canary_us))
+                self._shared.setdefault((Cell.of(seen), seen.role), []).append(timed)
 
     @property
     def empty(self) -> bool:
@@ -135,18 +152,24 @@ class RunningSlowdowns:
     @property
     def blocks(self) -> int:
         """The most blocks that any slowdown has been seen in."""
-        return max((len({place.block for place, _ in timed}) for timed in self._shared.values()), default=0)
+        return max((len({place.block for place, _, _ in timed}) for timed in self._shared.values()), default=0)
 
     def by_block(self) -> Iterator[tuple[Cell, str, list[float]]]:
         """Logarithms of every tenant's slowdown in the order of the blocks, in order of the cells."""
         for (cell, tenant), timed in sorted(self._shared.items(), key=lambda item: item[0]):
-            found: dict[int, list[float]] = {}
-            for place, time in timed:
-                alone = self._solos.log_time(place)
-                if alone is not None:
-                    found.setdefault(place.block, []).append(time - alone)
-            if found:
-                yield cell, tenant, [sum(found[block]) / len(found[block]) for block in sorted(found)]
+            logs, canaries = [
+                _by_block(
+                    (place.block, value - alone)
+                    for place, value in values
+                    if value is not None and (alone := solos.log_time(place)) is not None
+                )
+                for solos, values in (
+                    (self._solos, [(place, time) for place, time, _ in timed]),
+                    (self._calm, [(place, canary) for place, _, canary in timed]),
+                )
+            ]
+            if logs:
+                yield cell, tenant, list(adjusted(logs, canaries).values())
 
     def current(self, interval: Callable[[Sequence[float]], Estimate] = ratio_interval) -> list[CurrentSlowdown]:
         """Slowdowns of all tenants that have one so far, in order of their cells."""

@@ -21,6 +21,7 @@ from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
 from cotenant.analyse.sharing.slowdown import (
     CurrentSlowdown,
     Solos,
+    canary_us,
     current_slowdowns,
     device_ns,
     log_slowdowns,
@@ -36,7 +37,7 @@ NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
 NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
 BY_DEFINITION = "by definition"
-JUDGED_ALONE_S = 0.5
+JUDGED_ALONE_S = 1.0
 """Trials with a window of at least this length carry a verdict on their own steadiness."""
 
 
@@ -199,7 +200,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     """
     groups: dict[tuple[Cell, str], list[TenantObservation]] = {}
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
-    solos, device_solos = Solos(), Solos(device_ns)
+    solos, device_solos, calm = baselines = Solos(), Solos(device_ns), Solos(canary_us)
     raw: list[tuple[Int64s, int]] = []
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
@@ -216,14 +217,15 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
         groups.setdefault(key, []).append(light)
         solos.add(light)
         device_solos.add(light)
+        calm.add(light)
     if current is not None:
         quantiles[current] = _quantiles_ms(raw)
-    tenants = {key: _tenant(key, groups[key], quantiles[key], solos, device_solos) for key in sorted(groups)}
+    tenants = {key: _tenant(key, groups[key], quantiles[key], baselines) for key in sorted(groups)}
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
     mixes = tuple(
-        _mix(cell, members, {name: tenants[cell, name].slowdown for name in members}, solos)
+        _mix(cell, members, {name: tenants[cell, name].slowdown for name in members}, solos, calm)
         for cell, members in cells.items()
     )
     block_seconds = _block_seconds(groups.values())
@@ -289,10 +291,9 @@ def _tenant(
     key: tuple[Cell, str],
     group: Sequence[TenantObservation],
     quantiles: Mapping[str, QuantileEstimate],
-    solos: Solos,
-    device_solos: Solos,
+    baselines: tuple[Solos, Solos, Solos],
 ) -> TenantSummary:
-    cell, tenant = key
+    (cell, tenant), (solos, device_solos, calm) = key, baselines
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -317,7 +318,7 @@ def _tenant(
         latency_ms=quantiles,
         needs_seconds=needs,
         mean_latency_ms=_mean(used, lambda seen: seen.mean_latency_ns / NS_PER_MS if seen.n else None),
-        slowdown=_slowdown(cell, group, solos),
+        slowdown=_slowdown(cell, group, solos, calm),
         device_ms=_mean(
             used,
             lambda seen: None if seen.mean_device_ns is None else seen.mean_device_ns / NS_PER_MS,
@@ -341,8 +342,8 @@ def _mean(
     return positive_interval(by_block(values)) if values else Missing(absent)
 
 
-def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos) -> Number:
-    logs = log_slowdowns(group, solos)
+def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None) -> Number:
+    logs = log_slowdowns(group, solos, calm)
     if not logs:
         return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
     if cell.solo:
@@ -383,10 +384,11 @@ def _mix(
     members: Mapping[str, Sequence[TenantObservation]],
     slowdown: Mapping[str, Number],
     solos: Solos,
+    calm: Solos,
 ) -> MixSummary:
     trials = {seen.trial: seen for group in members.values() for seen in group}.values()
     verdicts: Counter[str] = Counter(seen.verdict for seen in trials)
-    slowdowns = [log_slowdowns(group, solos) for group in members.values()]
+    slowdowns = [log_slowdowns(group, solos, calm) for group in members.values()]
     blocks = sorted(set.intersection(*(set(logs) for logs in slowdowns)))
     return MixSummary(
         cell=cell,

@@ -170,6 +170,7 @@ class SeatThread:
             scheduled=mine.scheduled,
             synchronised=mine.synchronised,
             own_process=self._own_process,
+            canary=mine.canary,
         )
         part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)
         part.intended[: mine.scheduled] += start_ns  # the schedule came relative to a start that was not known yet
@@ -201,6 +202,7 @@ class SeatThread:
             cpu_time_ns=served.usage.cpu_time_ns,
             switches_voluntary=served.usage.switches_voluntary,
             switches_forced=served.usage.switches_forced,
+            canary_ns=served.canary_ns,
             memory_bytes=0,
             observed={},
             kinds=kinds,

@@ -89,6 +89,8 @@ class SeatWindow(Frozen):
     outstanding: int
     scheduled: int
     synchronised: bool
+    canary: bool = False
+    """Time a plain loop now and then between requests, to know how fast the core is."""
     tenant: str = ""
     """Who it is in this trial: a process may have been built for another tenant with the same workload."""
 
@@ -126,6 +128,8 @@ class SeatResult(Frozen):
     cpu_time_ns: int
     switches_voluntary: int
     switches_forced: int
+    canary_ns: int | None = None
+    """Median time of the plain loop over the window."""
     memory_bytes: int
     observed: Mapping[str, Any]
     kinds: tuple[str, ...] = ()

@@ -41,9 +41,19 @@ class SeatRun:
     """Of an open load: when requests are due, from the window's common start."""
     first: int
     part: ArenaPart
+    canary: bool = False
     result: SeatResult | None = None
     fate: str | None = None
     """How it ended before its time, where that differs from how its process did."""
+
+    @property
+    def _queues(self) -> bool:
+        """Of a closed load: what is due and not begun waits in its queue.
+
+        Not where it sends its only request after the canary, which may end behind the window: then nothing was due in
+        it. Nor at a server, where whatever is due is under way.
+        """
+        return not (self.canary and self.load.outstanding == 1) and not self.ready.concurrent
 
     def order(self) -> SeatWindow:
         """What its host is told."""
@@ -55,6 +65,7 @@ class SeatRun:
             outstanding=0 if self.load.open else self.load.outstanding,
             scheduled=0 if self.offsets is None else self.offsets.size,
             synchronised=self.tenant.synchronised,
+            canary=self.canary,
             tenant=self.tenant.name,
         )
 
@@ -73,8 +84,8 @@ class SeatRun:
         )
         if self.offsets is not None:
             requests = with_unserved(requests, timing.start_ns + self.offsets, timing.window_end_ns)
-        elif self.result is not None and not self.result.stopped_early and not self.ready.concurrent:
-            # Where it stopped early its trial is invalid for that; of a server, whatever is due is under way.
+        elif self.result is not None and not self.result.stopped_early and self._queues:
+            # Of one that stopped early the trial is invalid for that.
             requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
             tenant=self.tenant,
@@ -93,7 +104,7 @@ Place = tuple[HostProcess, int]
 
 @contextlib.contextmanager
 def open_seats(
-    trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float]
+    trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float], *, canary: bool
 ) -> Iterator[list[list[SeatRun]]]:
     """The seats of each trial of a sequence with their memory laid out; it is given back on leaving."""
     needs = [
@@ -121,7 +132,10 @@ def open_seats(
                 if offsets is not None:
                     part.intended[: offsets.size] = offsets
                 first = filled[place]
-                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part))
+                alone = (
+                    canary and len(place[0].tenants) == 1
+                )  # in a shared process it would time the interpreter's lock
+                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, alone))
                 filled[place] += capacity
             sequence.append(seats)
         try:

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from cotenant.devices.protocol import Seat
+from cotenant.measure.canary import reading_ns
 from cotenant.measure.pacing import wait_until
 from cotenant.measure.tenants.arena import ArenaPart, Page
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
@@ -24,6 +25,8 @@ ERRORS_IN_A_ROW = 20
 WARM_UP_ERRORS_IN_A_ROW = 3
 CLOCK_NOISE_NS = 200
 """Times that differ by less can't be told apart."""
+CANARY_SPARED = 30
+"""The plain loop is timed at most once in this many times its own duration: it takes some 3 % of the core."""
 NAP_NS = 2_000_000
 """While waiting for others to finish, look this often."""
 
@@ -47,6 +50,8 @@ class SeatOrder:
     synchronised: bool
     own_process: bool
     """Resource use is the process's; else the thread's."""
+    canary: bool = False
+    """Of a closed load with one request outstanding: time a plain loop between requests, now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Served:
     stopped_early: bool
     """From its last request on the mix was not complete."""
     usage: Usage
+    canary_ns: int | None = None
+    """Median time of the plain loop over the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     limit = order.scheduled if outstanding == 0 else arena.capacity
     errors, failed_in_a_row, first_error, out_of_memory = 0, 0, None, False
     in_window, finished = False, False
+    canary_due, free, canaries = 0 if order.canary and outstanding == 1 else order.deadline_ns, 0, []
     before = after = usage_of(order)
 
     count = 0
@@ -124,6 +132,8 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     while count < limit:
         if outstanding:
             due = order.start_ns if count < outstanding else done[count - outstanding]
+            if free > due:  # noqa: PLR1730 - a call takes longer
+                due = free
             intended[count] = due
         else:
             due = intended[count]
@@ -178,6 +188,12 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         done[count] = current
         count += 1
         recorded[order.index] = count
+        if current >= canary_due:
+            took = reading_ns()
+            free = now()  # the next request is sent after it: it is not part of anybody's latency
+            canary_due = free + CANARY_SPARED * took
+            if in_window and not finished:
+                canaries.append(took)
         if failed_in_a_row and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW):
             break
     if not finished:
@@ -186,7 +202,9 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     overflowed = outstanding > 0 and count >= limit
     gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
     stopped_early = overflowed or gave_up or out_of_memory or bool(page.stop[0])
-    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, after.since(before))
+    used = after.since(before)
+    canary_ns = int(median(canaries)) if canaries else None
+    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used, canary_ns)
 
 
 def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> "Warmth":

@@ -40,7 +40,7 @@ def pass_turn(board: Board, window: int, windows: Sequence[WindowTimes]) -> None
         if board.stop[0]:
             return
         time.sleep(LOOK_NS / 2e9)
-    if not board.halt[0]:
+    if not board.halt[0] and not board.stop[0]:
         begin(board, window + 1, time.monotonic_ns() + SWITCH_NS)
 
 

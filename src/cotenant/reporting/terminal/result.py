@@ -1,5 +1,7 @@
 """What `show` prints of a result: the answer on one screen, or everything."""
 
+from collections import Counter
+
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -10,6 +12,7 @@ from cotenant.reporting.terminal.dvfs import dvfs_parts
 from cotenant.reporting.terminal.heading import heading
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
+from cotenant.text import amount
 
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
@@ -20,7 +23,7 @@ def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
-    return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result)])), "dim"))
+    return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result), *_failed(result)])), "dim"))
 
 
 def result_parts(result: Result) -> tuple[RenderableType, ...]:
@@ -42,3 +45,15 @@ def _where(result: Result) -> str:
     simulated = any(manifest.get("simulated") for manifest in result.manifests)
     computed = " SIMULATED: a model computed this; nothing was measured." if simulated else ""
     return f"{valid:,} of {trials:,} trials valid on {', '.join(devices)}.{computed} Everything: --all."
+
+
+def _failed(result: Result) -> list[str]:
+    """The check that failed most often, and why."""
+    failed: Counter[str] = Counter()
+    for mix in result.mixes:
+        failed.update(mix.failed_checks)
+    if not failed:
+        return []
+    name, trials = failed.most_common(1)[0]
+    why = f": {result.reasons[name]}" if name in result.reasons else "."
+    return [f"{name} failed in {amount(trials, 'trial')}{why}"]

@@ -3,6 +3,8 @@
 OPENAI = "openai:"
 V2 = "v2:"
 SERVERS = ("https://", "http:/", OPENAI, V2)
+SERVER_FORMS = ("openai:", "v2:", "http:/path")
+"""As they are written where cotenant starts the server."""
 
 
 def is_server(name: str) -> bool:
