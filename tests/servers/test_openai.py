@@ -106,11 +106,8 @@ def test_lengths_spread_around_their_mean_by_the_seed():
 
 
 def test_prompts_come_from_a_file_in_turn(tmp_path):
-    lines = [
-        '{"prompt": "one"}',
-        '{"conversations": [{"from": "human", "value": "two"}]}',
-        '{"messages": [{"content": "3"}]}',
-    ]
+    shared = '{"conversations": [{"from": "human", "value": "two"}]}'
+    lines = ['{"prompt": "one"}', shared, '{"messages": [{"content": "3"}]}']
     (tmp_path / "p.jsonl").write_text("\n".join(lines))
     prompts = Prompts(PromptOptions(file=str(tmp_path / "p.jsonl")), seed=0)
     assert [prompts.next(0) for _ in range(3)] == ["one", "two", "3"]
@@ -139,9 +136,7 @@ def test_a_model_that_the_server_lacks_is_refused_with_those_it_has(scripted):
 def test_an_endpoint_that_is_not_what_its_scheme_says_is_refused(scripted):
     server = scripted()
     message = refused_at_check(f"openai:{server.address}/elsewhere").message
-    assert message.endswith(
-        "is not a server with the OpenAI API: GET /elsewhere/v1/models gives status 404 and not the JSON it should"
-    )
+    assert "is not a server with the OpenAI API: GET /elsewhere/v1/models gives status 404" in message
 
 
 @pytest.mark.parametrize(
@@ -152,26 +147,17 @@ def test_an_endpoint_that_is_not_what_its_scheme_says_is_refused(scripted):
         ("openai:http://a", {"batch": 2}, "`openai:http://a`: a request of `chat` has one prompt, not a batch of 2"),
         ("openai:http://a", {"train": True}, "`openai:http://a` has no train"),
         ("openai:http://a", {"params": {"api": "images"}}, "`openai:http://a`: param `api` is 'images'"),
-        (
-            "openai:http://a",
-            {"params": {"prompts": {"file": "/nowhere.jsonl"}}},
-            "the prompts in /nowhere.jsonl can't be read",
-        ),
+        ("openai:http://a", {"params": {"prompts": {"file": "/no.jsonl"}}}, "the prompts in /no.jsonl can't be read"),
         ("v2:http://a", {}, "`v2:http://a` names no model"),
         (
             "openai:http://a",
             {"server": {"start": "x {port}"}},
             "`openai:http://a` names an address, and `server` starts one on a port that cotenant chooses",
         ),
-        ("bert-base-mini", {"server": {"start": "x {port}"}}, "`bert-base-mini` has no server"),
     ],
 )
 def test_what_can_not_be_asked_is_refused_in_one_sentence(name, fields, message):
-    from cotenant.workloads import find
-
-    with pytest.raises(WorkloadError) as refused:
-        find(name).check(WorkloadSpec(name=name, **fields))
-    assert refused.value.message.startswith(message)
+    assert refused_at_check(name, **fields).message.startswith(message)
 
 
 def ask(spec: WorkloadSpec) -> Answer:

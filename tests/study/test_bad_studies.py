@@ -86,6 +86,13 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
     assert problems_of(f"tenants:\n  bert:\n    workload: spin\n    {line}\n") == [f"s.yaml:4: tenants.bert.{sentence}"]
 
 
+def test_only_workloads_that_talk_to_a_server_have_one():
+    text = "tenants:\n  bert:\n    workload: spin\n    server: {start: 'x {port}'}\n"
+    assert problems_of(text) == [
+        "s.yaml:3: tenants.bert: server is for workloads that talk to one: openai:, v2:, http:/path"
+    ]
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
