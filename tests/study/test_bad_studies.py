@@ -89,7 +89,7 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
 def test_only_workloads_that_talk_to_a_server_have_one():
     text = "tenants:\n  bert:\n    workload: spin\n    server: {start: 'x {port}'}\n"
     assert problems_of(text) == [
-        "s.yaml:3: tenants.bert: server is for workloads that talk to one: openai:, v2:, http:/path"
+        "s.yaml:2: tenants.bert: server is for workloads that talk to one: openai:, v2:, http:/path"
     ]
 
 

@@ -29,13 +29,13 @@ class ServerProcess:
         self._spec = spec
         self.port = _free_port()
         self.address = Address(f"http://{LOCAL}:{self.port}", LOCAL, self.port)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         arguments = spec.arguments(self.port)
         if shutil.which(arguments[0]) is None:
             raise WorkloadError(
                 f"there is no program `{arguments[0]}` to start the server with",
                 hint="give its path, or put its directory on PATH",
             )
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         try:
             self._process = subprocess.Popen(
                 arguments,
@@ -46,6 +46,7 @@ class ServerProcess:
                 start_new_session=True,  # a group of its own: stopping it reaches all that it starts
             )
         except OSError as error:
+            self._log.close()
             raise WorkloadError(f"the server can't be started: {error.strerror or error}") from error
 
     @property
@@ -104,6 +105,7 @@ class ServerProcess:
         for process in offspring:
             with contextlib.suppress(psutil.Error):
                 process.kill()
+        psutil.wait_procs(offspring, timeout=PATIENCE_S)
         self._log.close()
 
     def _signal(self, number: signal.Signals) -> None:
