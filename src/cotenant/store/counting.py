@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TokenTimes, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
@@ -55,10 +55,11 @@ class Counted(NamedTuple):
     last_done_ns: int | None
     never_done: int | None
     canary_us: float | None
+    tokens_out: int | None
 
 
-def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
-    """Every tenant of a trial with its latencies, in the order of their names."""
+def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, TokenTimes | None]]:
+    """Every tenant of a trial with its latencies and times of tokens, in the order of their names."""
     trial = records.trial
     counted = []
     for place, tenant in enumerate(records.tenants):
@@ -107,8 +108,10 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
                     canary_us=_canary(records, str(tenant["tenant"])),
+                    tokens_out=mine.tokens_made(),
                 ),
                 latency,
+                mine.token_times(),
             )
         )
     return sorted(counted, key=lambda one: (one[0].of, one[0].tenant))
@@ -155,6 +158,20 @@ class _Requests:
             return self.served
         known = self.served & self.first_known & self.tokens_known
         return known & _within(self.done_ns - self.first_ns, limit_ms * (self.tokens - 1), or_else=self.tokens == 1)
+
+    def token_times(self) -> TokenTimes | None:
+        """To the first token and per output token of those served; None: none has a known number of tokens."""
+        known = self.served & self.first_known & self.tokens_known & self.intended_known
+        if not known.any():
+            return None
+        several = known & (self.tokens > 1)
+        spent = (self.done_ns - self.first_ns)[several] / (self.tokens[several] - 1)
+        return TokenTimes((self.first_ns - self.intended_ns)[known], np.rint(spent).astype(np.int64))
+
+    def tokens_made(self) -> int | None:
+        """Tokens of all that was served."""
+        known = self.served & self.tokens_known
+        return int(self.tokens[known].sum()) if known.any() else None
 
     def _times(self, column: str) -> tuple[Int64s, Bools]:
         """A column of times, and which of them exist."""

@@ -17,13 +17,14 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import CANARY, Int64s, TenantObservation, TokenGoal, TrialRecords
+from cotenant.tenancy.records import CANARY, Int64s, TenantObservation, TokenGoal, TokenTimes, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -46,6 +47,7 @@ counted AS (
             AND (ttft_slo_ms IS NULL OR {_TTFT_KEPT}) AND (tpot_slo_ms IS NULL OR ({_TPOT_KEPT}))) AS all_met,
         min(started_ns) AS first_started_ns,
         max(done_ns) AS last_done_ns,
+        sum(tokens_out) FILTER ({_SERVED}) AS tokens_out,
         count(*) FILTER (done_ns IS NULL) AS never_done
     FROM requests JOIN (SELECT run, trial, tenant, slo_ms, ttft_slo_ms, tpot_slo_ms FROM tenants)
         USING (run, trial, tenant)
@@ -60,14 +62,16 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
-    first_started_ns, last_done_ns, never_done, canary_us
+    first_started_ns, last_done_ns, never_done, canary_us, tokens_out
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
 _LATENCIES = f"""
-SELECT place, done_ns - intended_ns AS latency_ns
+SELECT place, done_ns - intended_ns AS latency_ns,
+    CASE WHEN tokens_out IS NULL THEN NULL ELSE first_ns - intended_ns END AS ttft_ns,
+    CASE WHEN tokens_out > 1 THEN (done_ns - first_ns) / (tokens_out - 1) END AS tpot_ns
 FROM ({{source}}) JOIN (
     SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($tenant) AS tenant, unnest($place) AS place
 ) USING (run, trial, tenant)
@@ -87,19 +91,22 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
         yield from (_observation(row, None) for row in rows)
         return
     for portion in portions(rows, (row.n for row in rows)):
-        yield from map(_observation, portion, _latencies(runs, portion))
+        yield from map(_observation, portion, *_times(runs, portion))
 
 
 def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
     """The same for a trial that is still in memory, in the order of its tenants' names."""
-    return tuple(_observation(row, latency if raw else None) for row, latency in count_trial(records, run))
+    return tuple(
+        _observation(row, latency, tokens) if raw else _observation(row, None)
+        for row, latency, tokens in count_trial(records, run)
+    )
 
 
-def _latencies(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
-    """Of each of the rows, in the order in which its requests were recorded."""
+def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[TokenTimes | None]]:
+    """Latencies and times of tokens of each of the rows, in the order in which its requests were recorded."""
     served = [(place, row) for place, row in enumerate(rows) if row.n]
     if not served:
-        return [np.empty(0, np.int64) for _ in rows]
+        return [np.empty(0, np.int64) for _ in rows], [None for _ in rows]
     found = runs.con.execute(
         _LATENCIES.format(source=of_trials(runs.files, "requests", ((row.run, row.trial) for _, row in served))),
         {
@@ -109,11 +116,20 @@ def _latencies(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
             "place": [place for place, _ in served],
         },
     ).fetchnumpy()
-    latency = np.ma.getdata(found["latency_ns"]).astype(np.int64, copy=False)
-    return np.split(latency, np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows))))
+    bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
+    latency, ttft, tpot = (np.split(found[name], bounds) for name in ("latency_ns", "ttft_ns", "tpot_ns"))
+    firsts = [_known(values) for values in ttft]
+    tokens = [TokenTimes(first, _known(tpot[place])) if first.size else None for place, first in enumerate(firsts)]
+    return [np.ma.getdata(one).astype(np.int64, copy=False) for one in latency], tokens
 
 
-def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
+def _known(values: Any) -> Int64s:
+    """Those that exist, to the nanosecond."""
+    there = np.ma.compressed(values) if np.ma.isMaskedArray(values) else np.asarray(values)
+    return np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there).astype(np.int64)
+
+
+def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTimes | None = None) -> TenantObservation:
     return TenantObservation(
         run=row.run,
         trial=row.trial,
@@ -143,6 +159,8 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         canary_us=row.canary_us,
         member=row.member,
         latency_ns=latency_ns,
+        tokens_out=None if row.tokens_out is None else int(row.tokens_out),
+        token_times=token_times,
     )
 
 

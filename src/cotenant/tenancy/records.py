@@ -193,6 +193,16 @@ class TokenGoal:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenTimes:
+    """Of the served requests of which the number of tokens is known."""
+
+    ttft_ns: Int64s
+    """First token - intended."""
+    tpot_ns: Int64s
+    """(Done - first) / (tokens - 1), of those with more than one token."""
+
+
+@dataclass(frozen=True, slots=True)
 class TenantObservation:
     """What analysis sees of one tenant in one trial.
 
@@ -236,6 +246,10 @@ class TenantObservation:
     member: str | None = None
     """The member of a group of devices it ran on."""
     latency_ns: Int64s | None = None
+    tokens_out: int | None = None
+    """Tokens of the served requests; None: nobody counted any."""
+    token_times: TokenTimes | None = None
+    """With raw values only, of tenants that generate."""
 
     @property
     def role(self) -> str:

@@ -42,7 +42,7 @@ def objective_of(tenant: TenantSummary) -> Objective | None:
     if tenant.slo is None or tenant.slo_ms is None:
         return None
     name = _NAMES.get(tenant.slo.quantile)
-    seen = None if name is None or tenant.slo.metric != "latency" else tenant.latency_ms[name]
+    seen = None if name is None else _seen(tenant, tenant.slo.metric, name)
     answer = _KEPT[tenant.slo.answer]
     if tenant.cell.simulated and seen is not None and _within(seen, tenant.slo_ms):
         answer = "open"  # counting simulated requests says nothing about the error of the simulation
@@ -55,6 +55,12 @@ def objective_of(tenant: TenantSummary) -> Objective | None:
         more_s=_more_seconds(tenant) if answer == "open" else None,
         metric=tenant.slo.metric,
     )
+
+
+def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate | None:
+    if metric == "latency":
+        return tenant.latency_ms[name]
+    return None if tenant.tokens is None else tenant.tokens.quantile(metric, name)
 
 
 def _within(seen: QuantileEstimate, limit_ms: float) -> bool:

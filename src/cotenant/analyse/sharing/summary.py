@@ -28,7 +28,8 @@ from cotenant.analyse.sharing.slowdown import (
     log_times,
     timed,
 )
-from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, Verdict
+from cotenant.analyse.sharing.tokens import TokenSummary
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, TokenTimes, Verdict
 
 __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
 
@@ -70,6 +71,8 @@ class TenantSummary:
     """The limit of that objective."""
     objectives: tuple[tuple[float, Attainment], ...]
     """Every objective, with its limit in ms."""
+    tokens: TokenSummary | None
+    """Of a tenant that generates."""
     goodput_rps: Number | None
     """Requests per second within every objective."""
 
@@ -98,6 +101,7 @@ class TenantSummary:
             "device_ms": self.device_ms,
             "device_slowdown": self.device_slowdown,
             "slo": None,
+            "tokens": None if self.tokens is None else self.tokens.to_json(),
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
@@ -202,25 +206,33 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
     solos, device_solos, calm = baselines = Solos(), Solos(device_ns), Solos(canary_us)
     raw: list[tuple[Int64s, int]] = []
+    tokens: list[tuple[TokenTimes, int]] = []
+    token_quantiles: dict[tuple[Cell, str], _TokenQuantiles] = {}
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
         key = Cell.of(seen), seen.role  # one row for all members of a group: they are each other's repetition here
         if key != current:
             if current is not None:
                 quantiles[current] = _quantiles_ms(raw)
+                token_quantiles[current] = _token_quantiles(tokens)
             if key in groups:
                 raise ValueError(f"observations of {seen.tenant} in {seen.mix} don't come one after another")
-            raw, current = [], key
+            raw, tokens, current = [], [], key
         if usable(seen) and seen.latency_ns is not None:
             raw.append((seen.latency_ns, seen.unfinished))
-        light = replace(seen, latency_ns=None)
+        if usable(seen) and seen.token_times is not None:
+            tokens.append((seen.token_times, seen.unfinished))
+        light = replace(seen, latency_ns=None, token_times=None)
         groups.setdefault(key, []).append(light)
         solos.add(light)
         device_solos.add(light)
         calm.add(light)
     if current is not None:
         quantiles[current] = _quantiles_ms(raw)
-    tenants = {key: _tenant(key, groups[key], quantiles[key], baselines) for key in sorted(groups)}
+        token_quantiles[current] = _token_quantiles(tokens)
+    tenants = {
+        key: _tenant(key, groups[key], (quantiles[key], token_quantiles[key]), baselines) for key in sorted(groups)
+    }
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
@@ -282,6 +294,26 @@ def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Mapping[str, QuantileEst
     return {name: _in_ms(found[q]) for name, q in QUANTILES.items()}
 
 
+_TokenQuantiles = tuple[Mapping[str, QuantileEstimate], Mapping[str, QuantileEstimate]] | None
+
+
+def _token_quantiles(raw: "Sequence[tuple[TokenTimes, int]]") -> _TokenQuantiles:
+    """Of the time to first token, where a request that was never done is infinitely late, and per output token."""
+    if not raw:
+        return None
+    return (
+        _quantiles_ms([(times.ttft_ns, lost) for times, lost in raw]),
+        _quantiles_ms([(times.tpot_ns, lost) for times, lost in raw]),
+    )
+
+
+def _tokens_per_s(used: Sequence[TenantObservation]) -> Number:
+    def rate(seen: TenantObservation) -> float | None:
+        return seen.tokens_out / seen.n * seen.throughput_rps if seen.tokens_out is not None and seen.n else None
+
+    return _mean(used, rate, "no tokens")
+
+
 def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
     est, lo, hi = (None if end is None else end / NS_PER_MS for end in (quantile.est, quantile.lo, quantile.hi))
     return replace(quantile, est=est, lo=lo, hi=hi)
@@ -290,10 +322,11 @@ def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
 def _tenant(
     key: tuple[Cell, str],
     group: Sequence[TenantObservation],
-    quantiles: Mapping[str, QuantileEstimate],
+    both: "tuple[Mapping[str, QuantileEstimate], _TokenQuantiles]",
     baselines: tuple[Solos, Solos, Solos],
 ) -> TenantSummary:
     (cell, tenant), (solos, device_solos, calm) = key, baselines
+    quantiles, token_quantiles = both
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -328,6 +361,7 @@ def _tenant(
         slo=slo,
         slo_ms=limit_ms,
         objectives=objectives,
+        tokens=None if token_quantiles is None else TokenSummary(*token_quantiles, _tokens_per_s(used)),
         goodput_rps=goodput,
     )
 
