@@ -28,7 +28,7 @@ father power hour game line end member law car city name team minute idea kid bo
 level office door health person art war history party result change morning reason research girl guy moment
 air teacher force
 """
-_WORDS = _TEXT.split()
+WORDS = _TEXT.split()
 
 
 class PromptOptions(Options):
@@ -63,7 +63,7 @@ class Prompts:
         self._options, self._seed = options, seed
         self._texts = None if options.file is None else read_prompts(Path(options.file))
         self._salt = "" if options.repeat else os.urandom(6).hex()
-        self._prefix = _random(f"prefix {seed}").choices(_WORDS, k=4096)
+        self._prefix = _random(f"prefix {seed}").choices(WORDS, k=4096)
         self._sent = 0
 
     def next(self, number: int) -> str:
@@ -76,7 +76,7 @@ class Prompts:
         words = _random(f"{self._seed} {place}")
         length = self._length(words)
         shared = round(length * self._options.shared)
-        own = _random(f"{self._salt} {self._seed} {place}").choices(_WORDS, k=length - shared)
+        own = _random(f"{self._salt} {self._seed} {place}").choices(WORDS, k=length - shared)
         repeats = -(-shared // len(self._prefix))
         return " ".join([*(self._prefix * repeats)[:shared], *own])
 

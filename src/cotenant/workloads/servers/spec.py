@@ -3,9 +3,11 @@
 import shlex
 import string
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from cotenant.workloads.servers.presets import PRESETS
 
 PORT = "port"
 
@@ -34,6 +36,26 @@ class ServerSpec(BaseModel):
     stop: Literal["term", "int", "kill"] = Field(
         default="term", description="The signal that asks it to end; what stays is killed."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, value: Any) -> Any:
+        """`{preset: vllm, model: ..., args: ...}` spelled out: what is written down says what was run."""
+        if not isinstance(value, dict) or "preset" not in value:
+            return value
+        preset = PRESETS.get(value["preset"]) if isinstance(value["preset"], str) else None
+        if preset is None:
+            raise ValueError(f"there is no preset {value['preset']!r}; expected one of {', '.join(PRESETS)}")
+        given = {key: one for key, one in value.items() if key not in {"preset", "model", "args"}}
+        if "start" in given:
+            raise ValueError("give preset or start, not both")
+        model, needs_model = value.get("model"), "{model}" in preset.start
+        if needs_model and not isinstance(model, str):
+            raise ValueError(f"the preset {preset.name} needs a model: a folder, or a name that it knows")
+        start = preset.start.replace("{model}", shlex.quote(str(model)).replace("{", "{{").replace("}", "}}"))
+        if value.get("args"):
+            start = f"{start} {value['args']}"
+        return {"start": start, "ready": preset.ready, **given}
 
     @field_validator("warm", mode="before")
     @classmethod
