@@ -55,6 +55,11 @@ def test_the_servers_count_wins_over_the_chunks():
     assert read(delta(content="a"), delta(content="b"), DONE)[0] == Answer(None, 2)
 
 
+def test_a_finish_reason_ends_a_stream_as_well_as_done_does():
+    finish = event({"choices": [{"delta": {}, "finish_reason": "length"}]})
+    assert read(delta(content="a"), finish) == (Answer(None, 1), [0])
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_events_come_in_any_pieces(size):
     whole = b": comment\r\ndata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n"

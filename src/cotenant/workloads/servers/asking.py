@@ -12,6 +12,14 @@ LIMIT_S = 5.0
 _LARGEST = 8 << 20
 
 
+class UnexpectedAnswer(WorkloadError):
+    """Something answers, and not as a server of this kind should."""
+
+    def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
 def ask(
     address: Address, path: str, headers: dict[str, str] | None = None, *, within_s: float = LIMIT_S
 ) -> tuple[int, bytes]:
@@ -41,7 +49,8 @@ def ask_json(address: Address, path: str, headers: dict[str, str] | None, *, wha
     with suppress(ValueError):
         if 200 <= status < 300:
             return json.loads(body)
-    raise WorkloadError(
+    raise UnexpectedAnswer(
+        status,
         f"`{address.name}` is not {what}: GET {path} gives status {status} and not the JSON it should",
         hint="check host, port and path; `http://...` drives any other server",
     )

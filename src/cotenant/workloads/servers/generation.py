@@ -37,7 +37,7 @@ class Generation:
             RequestFailed: The stream ended without an end, or without a single token.
         """
         if not self._ended:
-            raise RequestFailed("broken off", "the stream ended without `[DONE]`")
+            raise RequestFailed("broken off", "the stream ended without a `finish_reason` or `[DONE]`")
         if not self.chunks:
             raise RequestFailed("no tokens", "the stream held no token")
         return answer_of(self._usage, self.chunks)
@@ -53,6 +53,8 @@ class Generation:
             if carries_text(choice):
                 self._token(self.chunks)
                 self.chunks += 1
+            if choice.get("finish_reason"):
+                self._ended = True  # some servers say this and leave out `[DONE]`
 
 
 def carries_text(choice: Any) -> bool:

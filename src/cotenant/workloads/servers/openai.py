@@ -11,7 +11,7 @@ from cotenant.errors import RequestFailed, WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
 from cotenant.workloads.protocol import Answer, Built, Place, Properties, WorkloadSpec
 from cotenant.workloads.servers.address import Address
-from cotenant.workloads.servers.asking import ask_json
+from cotenant.workloads.servers.asking import UnexpectedAnswer, ask_json
 from cotenant.workloads.servers.generation import Generation, whole_answer
 from cotenant.workloads.servers.http11 import refused
 from cotenant.workloads.servers.names import OPENAI
@@ -190,7 +190,14 @@ def choose_model(address: Address, options: OpenAIOptions) -> str:
         WorkloadError: The server does not answer as it should, has no such model, or has several.
     """
     path = f"{_root(address)}/v1/models"
-    listed = ask_json(address, path, options.headers, what=WHAT)
+    try:
+        listed = ask_json(address, path, options.headers, what=WHAT)
+    except UnexpectedAnswer as error:
+        # `transformers serve` fails to list without a network, and servers of embeddings often have no list at all:
+        # a model that was named is then asked for, and its first answers tell.
+        if options.model is not None and (error.status >= 500 or options.api == "embeddings"):
+            return options.model
+        raise
     names = _names(listed)
     if names is None:
         raise WorkloadError(

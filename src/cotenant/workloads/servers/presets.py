@@ -78,7 +78,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "transformers", "transformers", "transformers serve {model} --host 127.0.0.1 --port {port}", "/health",
-            "openai:", None, None, None, "has no setting: one model, its cache grows with what is asked", None,
+            "openai:", None, None, None, "has no setting: one model, its cache grows with what is asked", "5.22.2",
             "fastapi",
         ),
         Preset(
