@@ -77,12 +77,32 @@ def two_triads(first="a", **options):
 
 
 def test_a_run_is_explained_from_its_records(run, capsys):
-    assert main(["explain", run(two_triads(foreign=0.3))]) == 0
+    assert main(["explain", run(two_triads(foreign=0.3)), "--all"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "a alone is bound by memory bandwidth" in told
     assert "it reaches 2% of the compute peak and 75% of the memory bandwidth" in told
     assert "b is the aggressor and a the victim" in told
     assert "Processes outside the study took 30% of the device in 3 of 9 trials" in told
+
+
+def many_mixes():
+    names = [f"tenant-{number}" for number in range(7)]
+    scene = Scene(*(Tenant(name, **MEMORY) for name in names), blocks=3).alone()
+    for first, second in itertools.combinations(names, 2):
+        scene.mix({first: Beside(cpu=1.5), second: Beside(cpu=1.3)}, foreign=0.3)
+    return scene
+
+
+def test_the_answer_comes_first_and_the_rest_fits_forty_lines(run, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = run(many_mixes())
+    assert main(["explain", folder]) == 0
+    short = capsys.readouterr().out.splitlines()
+    assert len(short) <= 40
+    assert short[0].startswith(("Share tenant-", "Can't tell", "Don't share", "Sharing"))
+    assert "--all" in short[-1]
+    assert main(["explain", folder, "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 100
 
 
 def test_json_and_markdown(run, capsys):
@@ -117,7 +137,9 @@ def test_a_run_without_trials_says_so(run, capsys):
     assert "holds no trial to explain" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["stp", "STP", "p99", "weighted speedup", "harmonic-speedup", "mean_latency"])
+@pytest.mark.parametrize(
+    "name", ["stp", "STP", "p99", "weighted speedup", "harmonic-speedup", "mean_latency", "ttft", "TPOT", "goodput"]
+)
 def test_metrics_are_found_by_the_names_people_use(name, capsys):
     assert main(["explain", name]) == 0
     assert "formula" in capsys.readouterr().out

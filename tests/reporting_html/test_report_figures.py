@@ -60,7 +60,7 @@ def test_figures_are_plain_json_with_unique_harmless_names(drawn):
 
 def test_a_specification_names_only_fields_that_its_rows_have(drawn):
     for figure in every(drawn[1]):
-        present = {name for row in figure.rows for name in row} | {"at", "label", "until_s", "why"}
+        present = {name for row in figure.rows for name in row} | {"at", "label", "until_s", "why", "end"}
         assert set(fields(figure.spec)) <= present, figure.name
 
 

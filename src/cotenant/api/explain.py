@@ -25,13 +25,15 @@ def explain(run: str | Path) -> "Explanation":
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
+    from cotenant.store.results import result_of
 
     path = baselines.resolve(str(run))
     with open_runs([path]) as opened:
         found, (manifest,) = evidence(opened), opened.manifests
+        answer = result_of(opened).answer  # the same decision as everywhere, with every latency at hand
     if not found:
         raise RunFolderError(f"{path} holds no trial to explain.", hint="Go on with it: cotenant run --resume RUN")
-    return explain_run(found, peaks_of(manifest))
+    return explain_run(found, peaks_of(manifest), answer)
 
 
 def explain_metric(name: str) -> "Metric":

@@ -55,6 +55,7 @@ class Counted(NamedTuple):
     last_done_ns: int | None
     never_done: int | None
     canary_us: float | None
+    model_error: str | None
     tokens_out: int | None
 
 
@@ -108,6 +109,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
                     canary_us=_canary(records, str(tenant["tenant"])),
+                    model_error=tenant.get("model_error"),
                     tokens_out=mine.tokens_made(),
                 ),
                 latency,

@@ -24,7 +24,15 @@ import numpy as np
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import CANARY, Int64s, TenantObservation, TokenGoal, TokenTimes, TrialRecords
+from cotenant.tenancy.records import (
+    CANARY,
+    Int64s,
+    ModelError,
+    TenantObservation,
+    TokenGoal,
+    TokenTimes,
+    TrialRecords,
+)
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -62,7 +70,7 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
-    first_started_ns, last_done_ns, never_done, canary_us, tokens_out
+    first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -158,6 +166,7 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         all_met=None if row.ttft_slo_ms is None and row.tpot_slo_ms is None else row.all_met or 0,
         canary_us=row.canary_us,
         member=row.member,
+        model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
         tokens_out=None if row.tokens_out is None else int(row.tokens_out),
         token_times=token_times,

@@ -30,7 +30,7 @@ def memory(**settings: Any) -> "duckdb.DuckDBPyConnection":
     """An in-memory DuckDB that keeps to itself: two threads, no downloads, no look at Python's variables."""
     import duckdb
 
-    return duckdb.connect(
+    con = duckdb.connect(
         config={
             "threads": 2,
             "autoinstall_known_extensions": False,
@@ -39,6 +39,8 @@ def memory(**settings: Any) -> "duckdb.DuckDBPyConnection":
             **settings,
         }
     )
+    con.execute("SET enable_progress_bar = false")  # a query of more than two seconds would write to the terminal
+    return con
 
 
 def quoted(name: str) -> str:

@@ -12,10 +12,8 @@ from cotenant.study.values import Controls
 from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
+from cotenant.tenancy.records import OWN
 from cotenant.workloads.servers.names import is_server
-
-OWN = "own"
-"""Label of the load of trials in which every tenant brings its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +84,18 @@ def needs_capacity(study: Study) -> tuple[Tenant, ...]:
 
     A server does most with many requests under way: it is asked for what it does with `SERVER_OUTSTANDING`.
     """
-    closed, deep = Load(kind="closed"), Load(kind="closed", outstanding=SERVER_OUTSTANDING)
+    deep = Load(kind="closed", outstanding=SERVER_OUTSTANDING)
     return tuple(
-        study.tenants[name].tenant(name, name, deep if is_server(study.tenants[name].workload) else closed)
-        for name in study.measured()
-        if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
+        tenant.model_copy(update={"load": deep}) if is_server(tenant.workload.name) else tenant
+        for tenant in closed_tenants(study)
+        if any(load.open and load.rate_share is not None for load in _loads_of(study, tenant.name))
     )
+
+
+def closed_tenants(study: Study) -> tuple[Tenant, ...]:
+    """Every tenant that is measured, never idle and with one request at a time."""
+    closed = Load(kind="closed")
+    return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
 
 def arrival_seed(trial: Trial, tenant: Tenant) -> int:

@@ -72,8 +72,21 @@ def _how(choice: Choice) -> str:
 
 
 def _work(choice: Choice) -> str:
-    basis = ", simulated" if choice.best.cell.simulated else ""
-    return f"{times(choice.best.work)} the work of taking turns{basis}"
+    return _work_of(choice.best)
+
+
+def _work_of(option: Option) -> str:
+    basis = ", simulated" if option.cell.simulated else ""
+    return f"{times(option.work)} the work of taking turns{basis}"
+
+
+def option_sentence(option: Option) -> str:
+    """One way to share that is not the best of its mix."""
+    if not option.trusted:
+        return f"No trial of {option.cell.sharing} passed every check."
+    kept = objectives(option)
+    cost = kept or f"slowdowns: {slowdowns(option)}"
+    return f"{option.cell.sharing} does {_work_of(option)}; {cost}."
 
 
 def what_would_tell(choice: Choice) -> str:

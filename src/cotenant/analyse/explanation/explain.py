@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.analyse.decision import Answer, decide
+from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
@@ -21,6 +23,8 @@ from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
 class Explanation:
     """All of it."""
 
+    answer: Answer
+    """What to do."""
     tenants: tuple[Binding, ...]
     splits: tuple[Split, ...]
     mixes: tuple[MixStory, ...]
@@ -37,6 +41,7 @@ class Explanation:
             {
                 "schema_version": SCHEMA_VERSION,
                 "simulated": self.simulated,
+                "answer": in_words(self.answer),
                 "tenants": self.tenants,
                 "slowdowns": self.splits,
                 "mixes": self.mixes,
@@ -48,18 +53,21 @@ class Explanation:
         return clean
 
 
-def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks) -> Explanation:
+def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks, answer: Answer | None = None) -> Explanation:
     """Explain one run.
 
     Args:
         evidence: Of every tenant in every trial.
         peaks: What the device can do at best, as far as it is known.
+        answer: What was decided with every latency at hand; by default what this evidence allows to decide.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)
     summary = summarise(sorted(seen, key=_in_cells))
-    mixes = stories(summary, parts, alone, peaks, _pairs(seen))
+    answer = decide(summary) if answer is None else answer
+    mixes = stories(summary, parts, alone, peaks, _pairs(seen), answer=answer)
     return Explanation(
+        answer=answer,
         tenants=tuple(alone),
         splits=tuple(parts),
         mixes=tuple(mixes),

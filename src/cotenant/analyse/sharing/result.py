@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.analyse.decision import Answer, decide
+from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.plain import plain
-from cotenant.analyse.sharing.sentences import advice
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular
 
@@ -32,7 +32,7 @@ class Result(Tabular):
     notes: tuple[str, ...]
     """What to know before reading any number."""
     sentences: tuple[str, ...]
-    """What was found, and what to do."""
+    """What was found; `answer` says what to do."""
 
     @property
     def tenants(self) -> tuple[TenantSummary, ...]:
@@ -60,11 +60,6 @@ class Result(Tabular):
         return decide(self.summary)
 
     @property
-    def advice(self) -> tuple[str, ...]:
-        """What to do about each mix."""
-        return tuple(advice(self.summary))
-
-    @property
     def usable(self) -> bool:
         """At least half of the trials are valid."""
         return mostly_valid(sum((Counter(mix.trials_by_verdict) for mix in self.mixes), Counter()))
@@ -87,7 +82,13 @@ class Result(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """As `show --json` prints it; see `Summary.to_json`."""
-        more = {"device_use": self.device_use, "sweeps": self.sweeps, "notes": self.notes, "sentences": self.sentences}
+        more = {
+            "answer": in_words(self.answer),
+            "device_use": self.device_use,
+            "sweeps": self.sweeps,
+            "notes": self.notes,
+            "sentences": self.sentences,
+        }
         whole: dict[str, Any] = {**self.summary.to_json(), **plain(more)}
         return whole
 

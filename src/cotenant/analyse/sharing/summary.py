@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quant
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
 from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
+from cotenant.analyse.sharing.model_error import inverse, of_metric, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
 from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
 from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
@@ -29,7 +30,7 @@ from cotenant.analyse.sharing.slowdown import (
     timed,
 )
 from cotenant.analyse.sharing.tokens import TokenSummary
-from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, TokenTimes, Verdict
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, ModelError, TenantObservation, TokenTimes, Verdict
 
 __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
 
@@ -75,6 +76,8 @@ class TenantSummary:
     """Of a tenant that generates."""
     goodput_rps: Number | None
     """Requests per second within every objective."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
     @property
     def slowdown_is_least(self) -> bool:
@@ -102,6 +105,13 @@ class TenantSummary:
             "device_slowdown": self.device_slowdown,
             "slo": None,
             "tokens": None if self.tokens is None else self.tokens.to_json(),
+            "simulated_as": None
+            if self.model_error is None
+            else {
+                "class": self.model_error.kind,
+                "validated": self.model_error.validated,
+                "error": self.model_error.sentence,
+            },
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
@@ -338,7 +348,7 @@ def _tenant(
     }
     objectives, goodput = _objectives(used)
     limit_ms, slo = min(objectives, key=lambda one: _urgency(one[1]), default=(None, None))
-    return TenantSummary(
+    found = TenantSummary(
         cell=cell,
         tenant=tenant,
         of=group[0].of,
@@ -363,7 +373,37 @@ def _tenant(
         objectives=objectives,
         tokens=None if token_quantiles is None else TokenSummary(*token_quantiles, _tokens_per_s(used)),
         goodput_rps=goodput,
+        model_error=group[0].model_error,
     )
+    return found if found.model_error is None else _with_model_error(found, found.model_error)
+
+
+def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
+    """The same, each interval as wide as the simulation is uncertain."""
+    solo = found.cell.solo
+    times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
+    return replace(
+        found,
+        throughput_rps=widened(found.throughput_rps, inverse(times)),
+        latency_ms={
+            name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
+        },
+        mean_latency_ms=widened(found.mean_latency_ms, times),
+        slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown),
+        device_ms=widened(found.device_ms, times),
+        device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown),
+        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
+        tokens=None if found.tokens is None else _tokens_with_model_error(found.tokens, times, tails),
+    )
+
+
+def _tokens_with_model_error(
+    found: TokenSummary, times: tuple[float, float], tails: tuple[float, float]
+) -> TokenSummary:
+    def wide(quantiles: Mapping[str, QuantileEstimate]) -> Mapping[str, QuantileEstimate]:
+        return {name: widened_quantile(one, times if name == "p50" else tails) for name, one in quantiles.items()}
+
+    return TokenSummary(wide(found.ttft_ms), wide(found.tpot_ms), widened(found.tokens_per_s, inverse(times)))
 
 
 def _mean(
@@ -429,21 +469,37 @@ def _mix(
         tenants=tuple(members),
         blocks=len(blocks),
         slowdown=slowdown,
-        metrics=_metrics(cell, [[logs[block] for logs in slowdowns] for block in blocks], verdicts),
+        metrics=_metrics(
+            cell,
+            [[logs[block] for logs in slowdowns] for block in blocks],
+            verdicts,
+            [error for group in members.values() if (error := group[0].model_error) is not None],
+        ),
         verdict=_verdict(verdicts),
         failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),
         trials_by_verdict=verdicts,
     )
 
 
-def _metrics(cell: Cell, logs_by_block: Sequence[Sequence[float]], verdicts: Mapping[str, int]) -> dict[str, Number]:
+def _metrics(
+    cell: Cell,
+    logs_by_block: Sequence[Sequence[float]],
+    verdicts: Mapping[str, int],
+    errors: Sequence[ModelError],
+) -> dict[str, Number]:
     if not logs_by_block:
         reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
         return {name: Missing(reason) for name in METRICS}
     if cell.solo:
         return {name: Estimate(1.0, 1.0, 1.0, len(logs_by_block), BY_DEFINITION) for name in METRICS}
     progress = [np.exp(-np.asarray(logs)) for logs in logs_by_block]
-    return {name: over_blocks(name, progress) for name in METRICS}
+    found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
+    if not errors:
+        return found
+    return {
+        name: widened(number, of_metric(name, errors), most=1.0 if name in ("fairness", "jain") else inf)
+        for name, number in found.items()
+    }
 
 
 def _verdict(verdicts: Mapping[str, int]) -> Verdict:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
 from cotenant.analyse.sharing.peaks import Peaks, peaks_of
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.figures.names import Names, letters
+from cotenant.reporting.figures.ways import Ways
 from cotenant.reporting.html.variability_material import FleetMaterial, gather_runs
 from cotenant.store.reading import open_runs
 from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
@@ -38,8 +40,10 @@ class Material:
 
     runs: tuple[RunFacts, ...]
     names: Names
+    ways: Ways
     summary: Summary
-    advice: tuple[str, ...]
+    answer: Answer
+    """What to do."""
     sentences: tuple[str, ...]
     curves: tuple[Curve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
@@ -79,8 +83,9 @@ def gather(paths: Sequence[Path]) -> Material:
             for index, folder in enumerate(folders.values())
         ),
         names=Names([mix.cell for mix in result.mixes], list(folders)),
+        ways=Ways(mix.cell for mix in result.mixes),
         summary=result.summary,
-        advice=result.advice,
+        answer=result.answer,
         sentences=result.sentences,
         curves=tuple(collector.curves),
         tenants=tenants,
