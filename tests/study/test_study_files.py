@@ -90,6 +90,8 @@ def test_a_tenant_carries_everything_it_was_given():
         **{key: entry[key] for key in ("batch", "seq", "dtype", "mode", "tokens", "train", "layers", "weights")},
         "params": {"size": 3},
         "seed": 9,
+        "software": None,
+        "server": None,
     }
     assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")
     assert (tenant.priority, tenant.share, tenant.threads, tenant.synchronised) == (-1, 40, 1, True)

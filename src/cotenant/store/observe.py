@@ -134,7 +134,7 @@ def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[
 def _known(values: Any) -> Int64s:
     """Those that exist, to the nanosecond."""
     there = np.ma.compressed(values) if np.ma.isMaskedArray(values) else np.asarray(values)
-    return np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there).astype(np.int64)
+    return np.asarray(np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there), np.int64)
 
 
 def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTimes | None = None) -> TenantObservation:

@@ -124,9 +124,10 @@ class ScriptedServer:
 
 
 async def _until(moment_s: float) -> None:
-    """Sleep most of it; the last millisecond by yielding, since the loop's own timers are no finer."""
-    while (left := moment_s - time.monotonic()) > 0:
-        await asyncio.sleep(left - 0.001 if left > 0.002 else 0)
+    """Up to a millisecond late, as the loop's timers are: each token says when it was really sent."""
+    left = moment_s - time.monotonic()
+    if left > 0:
+        await asyncio.sleep(left)
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, Any]] | None:
