@@ -54,6 +54,7 @@ def test_times_are_written_with_their_unit_or_in_seconds(written: object, second
             {"ttft p95": "300ms", "tpot p90": "40ms"},
             Slo(ttft_ms=300, ttft_quantile=0.95, tpot_ms=40, tpot_quantile=0.9),
         ),
+        ({"ttft": "200ms", "tpot": "30ms"}, Slo(ttft_ms=200, tpot_ms=30)),
         ({"p99": "2s", "ttft p95": "300ms"}, Slo(latency_ms=2000, ttft_ms=300, ttft_quantile=0.95)),
     ],
 )

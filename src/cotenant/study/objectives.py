@@ -81,8 +81,10 @@ def _spelled_out(value: dict[Any, Any]) -> dict[str, Any]:
                 raise ValueError(f"{metric} has more than one limit; give each metric one quantile and one time")
             found[metric] = limit
             found["quantile" if metric == "latency" else f"{metric}_quantile"] = words[-1]
-        elif key in {"latency", "quantile"}:
-            found[str(key)] = limit
+        elif key in {"latency", "ttft", "tpot", "quantile"}:
+            if key in found:
+                raise ValueError(f"{key} has more than one limit; give each metric one quantile and one time")
+            found[str(key)] = limit  # at p99, unless the latency's quantile is given beside it
         else:
             near = did_you_mean(str(key), ("latency", "quantile", "p99", "ttft p95", "tpot p95"))
             raise ValueError(f"{key_shown(str(key))} is not an objective; expected {_FORM}{near}")

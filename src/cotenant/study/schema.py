@@ -21,7 +21,7 @@ def json_schema() -> dict[str, Any]:
     latency |= time
     slo["properties"] = {"latency": latency, "quantile": slo["properties"]["quantile"]}
     slo["additionalProperties"] = time
-    slo["propertyNames"] = {"pattern": f"^(latency|quantile)$|{GOAL}"}
+    slo["propertyNames"] = {"pattern": f"^(latency|ttft|tpot|quantile)$|{GOAL}"}
     _also(slo, time)
     _also_presets(schema["$defs"]["ServerSpec"])
     return {
