@@ -135,6 +135,11 @@ class SeatResult(Frozen):
     kinds: tuple[str, ...] = ()
     """The kinds of error that requests ended with; the arena holds positions in this list."""
 
+    @property
+    def cut_off(self) -> bool:
+        """It was told to stop: the reason lies with somebody else."""
+        return self.stopped_early and not (self.overflowed or self.gave_up or self.out_of_memory)
+
 
 class HostResult(Frozen):
     """Answer to `SequenceOrder`: one entry per seat and window that was begun."""
