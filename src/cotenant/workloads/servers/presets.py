@@ -83,7 +83,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "cotenant", "cotenant", "cotenant serve {model} --port {port}", "/v2/health/ready", "v2:", None, None, None,
-            "by its plan", None,
+            "by its plan", "0.1.0",
         ),
     )
 }  # fmt: skip
