@@ -17,12 +17,6 @@ class Preset:
     ready: str
     workload: str
     """The workload that drives it."""
-    metrics: str | None
-    """Path of its Prometheus metrics."""
-    queue_metric: str | None
-    """Requests that wait, by its own count."""
-    cache_metric: str | None
-    """How full its KV cache is."""
     memory: str
     """How it is told its share of the device's memory."""
     tried: str | None
@@ -46,43 +40,39 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset(
             "vllm", "vllm", "vllm serve {model} --host 127.0.0.1 --port {port}", "/health", "openai:",
-            "/metrics", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
             "args: --kv-cache-memory-bytes BYTES (or --gpu-memory-utilization SHARE); on a CPU "
             "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", None,
         ),
         Preset(
             "sglang", "python3", "python3 -m sglang.launch_server --model-path {model} --host 127.0.0.1 --port {port}",
-            "/health", "openai:", "/metrics", "sglang:num_queue_reqs", "sglang:token_usage",
-            "args: --mem-fraction-static SHARE", None, "sglang",
+            "/health", "openai:", "args: --mem-fraction-static SHARE", None, "sglang",
         ),
         Preset(
             "tei", "text-embeddings-router",
             "text-embeddings-router --model-id {model} --hostname 127.0.0.1 --port {port}", "/health", "openai:",
-            "/metrics", "te_queue_size", None, "args: --max-batch-tokens N bounds it", None,
+            "args: --max-batch-tokens N bounds it", None,
         ),
         Preset(
-            "llama.cpp", "llama-server", "llama-server --model {model} --host 127.0.0.1 --port {port} --metrics",
-            "/health", "openai:", "/metrics", "llamacpp:requests_deferred", "llamacpp:kv_cache_usage_ratio",
-            "args: --ctx-size TOKENS --parallel SLOTS, and --n-gpu-layers N", None,
+            "llama.cpp", "llama-server", "llama-server --model {model} --host 127.0.0.1 --port {port}", "/health",
+            "openai:", "args: --ctx-size TOKENS --parallel SLOTS, and --n-gpu-layers N", None,
         ),
         Preset(
-            "ollama", "ollama", "env OLLAMA_HOST=127.0.0.1:{port} ollama serve", "/", "openai:", None, None, None,
+            "ollama", "ollama", "env OLLAMA_HOST=127.0.0.1:{port} ollama serve", "/", "openai:",
             "env: {OLLAMA_GPU_OVERHEAD: BYTES, OLLAMA_NUM_PARALLEL: N}", None,
         ),
         Preset(
             "triton", "tritonserver",
             "tritonserver --model-repository {model} --http-address 127.0.0.1 --http-port {port} "
             "--allow-grpc false --allow-metrics false",
-            "/v2/health/ready", "v2:", None, None, None,
+            "/v2/health/ready", "v2:",
             "args: --cuda-memory-pool-byte-size DEVICE:BYTES; each backend has its own limit", None,
         ),
         Preset(
             "transformers", "transformers", "transformers serve {model} --host 127.0.0.1 --port {port}", "/health",
-            "openai:", None, None, None, "has no setting: one model, its cache grows with what is asked", "5.22.2",
-            "fastapi",
+            "openai:", "has no setting: one model, its cache grows with what is asked", "5.22.2", "fastapi",
         ),
         Preset(
-            "cotenant", "cotenant", "cotenant serve {model} --port {port}", "/v2/health/ready", "v2:", None, None, None,
+            "cotenant", "cotenant", "cotenant serve {model} --port {port}", "/v2/health/ready", "v2:",
             "by its plan", "0.1.0",
         ),
     )
