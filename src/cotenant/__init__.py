@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from cotenant.api.explain import explain_metric as explain_metric
     from cotenant.api.export import export as export
     from cotenant.api.kernels import list_kernels as list_kernels
+    from cotenant.api.lists import export_workload as export_workload
     from cotenant.api.lists import list_devices as list_devices
+    from cotenant.api.lists import list_servers as list_servers
     from cotenant.api.lists import list_studies as list_studies
     from cotenant.api.lists import list_workloads as list_workloads
     from cotenant.api.plan import compare_policies as compare_policies
@@ -142,7 +144,7 @@ _HOMES = {
     "api.explain": "explain explain_metric",
     "api.export": "export",
     "api.kernels": "list_kernels",
-    "api.lists": "list_devices list_studies list_workloads",
+    "api.lists": "export_workload list_devices list_servers list_studies list_workloads",
     "api.plan": "compare_policies plan",
     "api.plan_check": "Checked check_plan",
     "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",

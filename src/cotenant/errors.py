@@ -3,6 +3,7 @@
 CotenantError
 ├── StudyError          a study file is wrong: all its problems at once
 ├── WorkloadError       a workload can't be found, described or built
+│   └── RequestFailed   a server did not answer a request as it should
 ├── DeviceError         a device is not there or can't do what is asked
 │   ├── SharingUnavailable
 │   └── DeviceBusy      another run holds the device
@@ -44,6 +45,14 @@ class StudyError(CotenantError):
 
 class WorkloadError(CotenantError):
     """A workload can't be found, described or built."""
+
+
+class RequestFailed(WorkloadError):
+    """A server did not answer a request as it should; ``kind`` groups such failures: `http 503`, `timeout`."""
+
+    def __init__(self, kind: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
 
 
 class DeviceError(CotenantError):

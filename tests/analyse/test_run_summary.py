@@ -6,6 +6,7 @@ import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.sharing.summary import current_slowdowns, summarise
+from cotenant.tenancy.records import TokenGoal
 
 
 def pair(run, factor=1.6):
@@ -140,6 +141,26 @@ def test_objectives(synthetic_run):
     assert slo["attainment"]["est"] > 0.98
     assert slo["goodput_rps"]["est"] == pytest.approx(100, rel=0.05)
     assert only(rows, tenant="b")["slo"] is None
+
+
+def test_the_objective_that_is_missed_decides_and_goodput_keeps_all(synthetic_run):
+    run = synthetic_run().trials("a", "alone", {"a": 10}, slo_ms=15)
+    kept = [
+        replace(
+            seen,
+            token_goals=(TokenGoal("ttft", 5.0, 0.95, seen.n), TokenGoal("tpot", 2.0, 0.95, seen.n // 2)),
+            all_met=seen.n // 2,
+        )
+        for seen in run.observations
+    ]
+    [row] = summarise(kept).to_json()["tenants"]
+    assert (row["slo"]["metric"], row["slo"]["objective_ms"], row["slo"]["answer"]) == ("tpot", 2.0, "missed")
+    assert [(one["metric"], one["answer"]) for one in row["slo"]["objectives"]] == [
+        ("latency", "met"),
+        ("ttft", "met"),
+        ("tpot", "missed"),
+    ]
+    assert row["slo"]["goodput_rps"]["est"] == pytest.approx(50, rel=0.05)
 
 
 def test_no_request_at_all_leaves_no_hole_in_the_json(synthetic_run):

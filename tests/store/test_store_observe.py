@@ -117,6 +117,52 @@ class TestDefinitions:
         assert observe_trial(trial(), "r")[0].latency_ns is None
 
 
+GENERATED = [  # due at 0; first token, done, tokens
+    (20, 60, 5),  # 10 ms a token
+    (20, 70, 3),  # 25 ms a token
+    (50, 60, 2),  # late to begin with
+    (20, 20, 1),  # one token: it has no time per output token
+    (None, 60, 5),  # nothing came before the end
+]
+
+
+def generated(**goals: float) -> TrialRecords:
+    records = records_of({"a": [(0, 0, done, True, True) for _, done, _ in GENERATED]}, "poisson(5)", **goals)
+    first = [MISSING_NS if first is None else WINDOW_START_NS + first * MS for first, _, _ in GENERATED]
+    tokens = [tokens for _, _, tokens in GENERATED]
+    return replace(
+        records, requests={**records.requests, "first_ns": np.array(first), "tokens_out": np.array(tokens, np.int64)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("goals", "met", "all_met"),
+    [
+        ({"ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.95}, {"ttft": 3}, 3),
+        ({"tpot_slo_ms": 12.0, "tpot_slo_quantile": 0.5}, {"tpot": 3}, 3),
+        (
+            {"ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.95, "tpot_slo_ms": 12.0, "tpot_slo_quantile": 0.5},
+            {"ttft": 3, "tpot": 3},
+            2,
+        ),
+        ({"slo_ms": 40.0, "ttft_slo_ms": 30.0, "ttft_slo_quantile": 0.9}, {"ttft": 3}, 1),
+    ],
+)
+def test_objectives_of_generation_count_requests_on_disk_and_in_memory(tmp_path, goals, met, all_met):
+    records = generated(**goals)
+    run = RunFolder.create(tmp_path / "run", {"run": "r"})
+    run.commit(records)
+    with open_runs([run.path]) as runs:
+        [from_disk] = observations(runs, raw=True)
+    [in_memory] = observe_trial(records, "r", raw=True)
+    assert comparable(from_disk) == comparable(in_memory)
+    assert {goal.metric: goal.met for goal in in_memory.token_goals} == met
+    assert in_memory.all_met == all_met
+    assert in_memory.token_times.ttft_ns.tolist() == [20 * MS, 20 * MS, 50 * MS, 20 * MS]
+    assert in_memory.token_times.tpot_ns.tolist() == [10 * MS, 25 * MS, 10 * MS]
+    assert in_memory.tokens_out == 16
+
+
 def test_the_trials_of_a_cell_come_one_after_another(tmp_path):
     paths = []
     for name in ("x", "y"):
@@ -185,7 +231,8 @@ def test_disk_and_memory_and_reckoning_by_hand_agree(mix, load, slo_ms):
             from_disk, without_raw = (list(observations(runs, raw=raw)) for raw in (True, False))
     in_memory = observe_trial(records, "r", raw=True)
     assert list(map(comparable, from_disk)) == list(map(comparable, in_memory))
-    assert [comparable(replace(seen, latency_ns=None)) for seen in from_disk] == list(map(comparable, without_raw))
+    light = [replace(seen, latency_ns=None, token_times=None) for seen in from_disk]
+    assert list(map(comparable, light)) == list(map(comparable, without_raw))
     assert {seen.tenant for seen in from_disk} == set(mix)
     for seen in from_disk:
         expected = by_hand(mix[seen.tenant], closed=load.startswith("closed"), slo_ms=slo_ms)

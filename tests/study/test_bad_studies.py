@@ -60,6 +60,19 @@ def problems_of(text: str) -> list[str]:
         ("slo: {latency: 0ms}", 'slo.latency: expected a time above 0, not "0ms"'),
         ("slo: {latency: 5ms, quantile: p100}", 'slo.quantile: expected a quantile such as p99 or p99.9, not "p100"'),
         ("slo: {quantile: p99}", "slo: latency is missing, such as 50ms"),
+        ("slo: {}", "slo: latency is missing, such as 50ms"),
+        ("slo: {ttft p95: 0.3}", "slo.ttft: expected a time with its unit such as 50ms, not 0.3"),
+        (
+            "slo: {p50: 1ms, p99: 2ms}",
+            "slo: latency has more than one limit; give each metric one quantile and one time",
+        ),
+        ("slo: {itl: 3ms}", "slo: itl is not an objective; expected p99, ttft p95, tpot p95 or the like"),
+        (
+            "server: {start: vllm serve m}",
+            "server: start has no {port}: cotenant chooses a free port and has to tell the server",
+        ),
+        ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
+        ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),
         ("load: poison(3)", f'load: expected a load ({LOADS}), not "poison(3)"; did you mean "poisson(3)"?'),
         ("load: poisson(0)", "load: rate must be above 0, not 0"),
         ("load: 5", "load: expected a load such as closed(1) or poisson(70%), not 5"),
@@ -71,6 +84,13 @@ def problems_of(text: str) -> list[str]:
 )
 def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
     assert problems_of(f"tenants:\n  bert:\n    workload: spin\n    {line}\n") == [f"s.yaml:4: tenants.bert.{sentence}"]
+
+
+def test_only_workloads_that_talk_to_a_server_have_one():
+    text = "tenants:\n  bert:\n    workload: spin\n    server: {start: 'x {port}'}\n"
+    assert problems_of(text) == [
+        "s.yaml:2: tenants.bert: server is for workloads that talk to one: openai:, v2:, http:/path"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,21 @@ def test_times_are_written_with_their_unit_or_in_seconds(written: object, second
         ("50ms", Slo(latency_ms=50, quantile=0.99)),
         ({"latency": "2s", "quantile": "p99.9"}, Slo(latency_ms=2000, quantile=0.999)),
         ({"latency": "2s", "quantile": 0.5}, Slo(latency_ms=2000, quantile=0.5)),
+        ({"p99.9": "30ms"}, Slo(latency_ms=30, quantile=0.999)),
+        ({"latency p50": "30ms"}, Slo(latency_ms=30, quantile=0.5)),
+        (
+            {"ttft p95": "300ms", "tpot p90": "40ms"},
+            Slo(ttft_ms=300, ttft_quantile=0.95, tpot_ms=40, tpot_quantile=0.9),
+        ),
+        ({"ttft": "200ms", "tpot": "30ms"}, Slo(ttft_ms=200, tpot_ms=30)),
+        ({"p99": "2s", "ttft p95": "300ms"}, Slo(latency_ms=2000, ttft_ms=300, ttft_quantile=0.95)),
     ],
 )
-def test_an_objective_is_a_time_and_perhaps_a_quantile(written: object, slo: Slo):
+def test_an_objective_is_a_time_for_a_quantile_of_one_or_more_metrics(written: object, slo: Slo):
     entry = study_from({"tenants": {"a": {"workload": "x", "slo": written}}}).tenants["a"]
     assert entry.tenant("a", "a", Load(kind="closed")).slo == slo
+    again = study_from({"tenants": {"a": {"workload": "x", "slo": entry.slo.model_dump(mode="json")}}}).tenants["a"]
+    assert again.slo == entry.slo
 
 
 def test_a_tenant_carries_everything_it_was_given():
@@ -85,6 +95,8 @@ def test_a_tenant_carries_everything_it_was_given():
         },
         "params": {"size": 3},
         "seed": 9,
+        "software": None,
+        "server": None,
     }
     assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")
     assert (tenant.priority, tenant.share, tenant.threads, tenant.synchronised) == (-1, 40, 1, True)

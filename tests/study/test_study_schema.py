@@ -87,6 +87,12 @@ def test_forms_that_are_read_are_valid(text: str):
     assert valid(read(f"tenants: {{a: {{workload: x, slo: 50ms}}}}\n{text}").data, SCHEMA)
 
 
+def test_objectives_are_valid_in_each_form():
+    for slo in ("50ms", "{latency: 50ms, quantile: p99}", "{p99: 30ms, ttft p95: 300ms, tpot p95: 40ms}"):
+        assert valid(read(f"tenants: {{a: {{workload: x, slo: {slo}}}}}").data, SCHEMA)
+    assert not valid(read("tenants: {a: {workload: x, slo: {itl p95: 3ms}}}").data, SCHEMA)
+
+
 @pytest.mark.parametrize(
     "text",
     [

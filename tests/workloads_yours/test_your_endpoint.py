@@ -1,5 +1,6 @@
 """`http://...`: a server of any kind on the loopback interface, under our load."""
 
+import asyncio
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.servers.http11 import Reply, refused
 from cotenant.workloads.yours import recognise
 
 
@@ -96,6 +98,30 @@ def server():
         thread.join(timeout=5)
 
 
+class Asked:
+    """A built endpoint, and the loop in which its client lives."""
+
+    def __init__(self, workload, spec) -> None:
+        self.built = workload.build(spec, Here())
+        self.loop = asyncio.new_event_loop()
+        self.marks = []
+
+    def __call__(self, times: int = 1) -> None:
+        """That many requests at once; the first error is raised."""
+        self.marks = []
+
+        async def all_of_them():
+            client = self.built.client
+            await asyncio.gather(*(client.request(number, self.marks.append) for number in range(times)))
+
+        self.loop.run_until_complete(all_of_them())
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.built.client.close())
+        self.loop.close()
+        self.built.close()
+
+
 @pytest.fixture
 def built(server):
     opened = []
@@ -105,19 +131,12 @@ def built(server):
         spec = WorkloadSpec(name=name, **fields)
         workload = recognise(name)
         workload.check(spec)
-        opened.append(workload.build(spec, Here()))
+        opened.append(Asked(workload, spec))
         return opened[-1]
 
     yield build
     for one in opened:
         one.close()
-
-
-def serve(built):
-    value = None
-    for stage in built.stages:
-        value = stage.run(value)
-    return value
 
 
 def refusal(call) -> WorkloadError:
@@ -128,112 +147,139 @@ def refusal(call) -> WorkloadError:
 
 def test_a_request_is_posted_and_its_answer_read(built, server):
     endpoint = built("/predict?fast=1", batch=2, seq=8)
-    assert [(s.name, s.first_output) for s in endpoint.stages] == [("send", False), ("wait", True), ("receive", False)]
-    assert serve(endpoint) == b'hello {"batch": 2, "seq": 8, "dtype": null, "seed": 0}'
-    _, method, path, _, headers = server.seen[-1]
+    assert endpoint.built.client.slots == ("send", "wait", "receive")
+    assert endpoint.built.client.slots[endpoint.built.client.first_output] == "wait"
+    endpoint()
+    assert endpoint.marks == [0, 1, 2]
+    _, method, path, sent, headers = server.seen[-1]
+    assert sent == b'{"batch": 2, "seq": 8, "dtype": null, "seed": 0}'
     assert (method, path, headers["Content-Type"]) == ("POST", "/predict?fast=1", "application/json")
 
 
-def test_method_body_and_headers_are_the_users(built, server):
+def test_method_body_and_headers_are_the_users(built, server, tmp_path):
     params = {"method": "post", "body": {"inputs": [1, 2]}, "headers": {"X-Model": "a"}}
-    assert serve(built("/", params=params)) == b'hello {"inputs": [1, 2]}'
-    assert server.seen[-1][4]["X-Model"] == "a"
-    assert serve(built("/", params={"body": "plain text"})) == b"hello plain text"
+    built("/", params=params)()
+    assert (server.seen[-1][3], server.seen[-1][4]["X-Model"]) == (b'{"inputs": [1, 2]}', "a")
+    built("/", params={"body": "plain text"})()
+    assert server.seen[-1][3] == b"plain text"
     assert "Content-Type" not in server.seen[-1][4]
-    assert serve(built("/", params={"method": "GET"})) == b"hello "
+    built("/", params={"method": "GET"})()
+    assert server.seen[-1][1:4] == ("GET", "/", b"")
+    (tmp_path / "body").write_bytes(b"\x00from a file")
+    built("/", params={"body_file": str(tmp_path / "body")})()
+    assert server.seen[-1][3] == b"\x00from a file"
+
+
+def test_a_body_may_number_its_requests(built, server):
+    endpoint = built("/", params={"body": "request {{number}}"})
+    endpoint()
+    endpoint()
+    assert [sent for _, _, _, sent, _ in server.seen] == [b"request 0", b"request 1"]
 
 
 def test_the_connection_is_kept(built, server):
     endpoint = built("/")
     for _ in range(5):
-        serve(endpoint)
+        endpoint()
     assert len({client for client, *_ in server.seen}) == 1
+
+
+def test_requests_at_once_have_a_connection_each(built, server):
+    endpoint = built("/")
+    endpoint(times=4)
+    assert len({client for client, *_ in server.seen}) == 4
 
 
 @pytest.mark.parametrize("path", ["/closes", "/drops"])
 def test_a_connection_that_the_server_closes_is_opened_again(built, server, path):
     endpoint = built(path)
     for _ in range(3):
-        serve(endpoint)
+        endpoint()
         time.sleep(0.02)  # the server's end of the connection needs a moment to be gone
-    assert len(server.seen) == 4
-    assert len({client for client, *_ in server.seen}) == 4
-
-
-def test_a_server_that_drops_a_fresh_connection_is_told(built):
-    assert "does not answer in HTTP: remote end closed connection" in refusal(lambda: built("/silent")).message
+    assert len(server.seen) == 3
+    assert len({client for client, *_ in server.seen}) == 3
 
 
 def test_the_first_output_is_the_first_of_the_body(built, server):
     endpoint = built("/slow")
-    send, wait, receive = endpoint.stages
-    send.run(None)
-    begun = wait.run(None)
-    assert begun[1] == b"first"
-    server.released.set()  # only now is the rest sent
-    assert receive.run(begun) == b"firstlast"
+    endpoint()
+
+    async def until_the_first():
+        asked = asyncio.ensure_future(endpoint.built.client.request(0, endpoint.marks.append))
+        while 1 not in endpoint.marks:
+            await asyncio.sleep(0.001)
+        before = list(endpoint.marks)
+        server.released.set()  # only now is the rest sent
+        await asked
+        return before
+
+    endpoint.marks = []
+    assert endpoint.loop.run_until_complete(until_the_first()) == [0, 1]
+    assert endpoint.marks == [0, 1, 2]
 
 
 def test_an_empty_answer_is_an_answer(built):
-    assert serve(built("/empty")) == b""
+    endpoint = built("/empty")
+    endpoint()
+    assert endpoint.marks == [0, 1, 2]
 
 
-def test_a_status_that_is_not_2xx_is_told_before_any_trial(built):
-    assert refusal(lambda: built("/broken")).message.endswith(
-        "/broken` answered 503 Service Unavailable: out of memory"
-    )
-    assert refusal(lambda: built("/moved")).hint == "it redirects to /new: name that address"
+@pytest.mark.parametrize(
+    ("path", "kind", "message"),
+    [
+        ("/broken", "http 503", "/broken` answered 503 Service Unavailable: out of memory"),
+        ("/silent", "connection", "/silent` closed the connection without an answer: it closed the connection"),
+        ("/hangs", "timeout", "/hangs` sent no answer within 0.2 s"),
+        ("/truncated", "broken off", "the server broke off in the middle of an answer"),
+    ],
+)
+def test_what_goes_wrong_has_a_kind_and_a_sentence(built, path, kind, message):
+    error = refusal(built(path, params={"timeout_s": 0.2}))
+    assert (error.kind, error.message[-len(message) :]) == (kind, message)
+
+
+def test_a_redirection_is_named():
+    reply = Reply(status=301, reason="Moved", headers={"location": "/new"})
+    assert refused("http://a", reply).hint == "it redirects to /new: name that address"
 
 
 def test_a_status_that_is_not_2xx_fails_the_request_and_keeps_the_connection(built, server):
-    endpoint = built("/")
-    client = endpoint.stages[0].run.__self__
-    client._target = "/broken"
-    assert "answered 503" in refusal(lambda: serve(endpoint)).message
-    client._target = "/"
-    assert serve(endpoint).startswith(b"hello")
+    endpoint = built("/broken")
+    for _ in range(2):
+        assert "answered 503" in refusal(endpoint).message
     assert len({client for client, *_ in server.seen}) == 1
 
 
 def test_the_expected_status_can_be_stated(built):
-    assert serve(built("/created", params={"expect_status": 201})) == b"made"
-    assert "answered 200 OK" in refusal(lambda: built("/", params={"expect_status": 201})).message
-    assert serve(built("/broken", params={"expect_status": 503})).startswith(b"out of memory")
-
-
-def test_a_server_that_hangs_is_told(built):
-    message = refusal(lambda: built("/hangs", params={"timeout_s": 0.2})).message
-    assert message.endswith("/hangs` sent no answer within 0.2 s")
-
-
-def test_an_answer_that_breaks_off_is_told(built):
-    assert "broke off in the middle of an answer" in refusal(lambda: built("/truncated")).message
+    built("/created", params={"expect_status": 201})()
+    built("/broken", params={"expect_status": 503})()
+    assert "answered 200 OK" in refusal(built("/", params={"expect_status": 201})).message
 
 
 def test_nothing_that_listens_is_told_at_the_check():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         name = f"http://127.0.0.1:{free.getsockname()[1]}/"
-        for call in (lambda s: recognise(name).check(s), lambda s: recognise(name).build(s, Here())):
-            error = refusal(lambda call=call: call(WorkloadSpec(name=name)))
-            assert error.message == f"nothing answers at `{name}`: connection refused"
+        error = refusal(lambda: recognise(name).check(WorkloadSpec(name=name)))
+        assert error.message == f"nothing answers at `{name}`: connection refused"
 
 
 def test_a_server_that_goes_away_fails_requests_and_can_come_back(built, server):
     endpoint = built("/closes")
+    endpoint()
     port = server.server_port
     server.shutdown()
     server.server_close()
     for _ in range(2):
-        with pytest.raises(OSError, match="refused"):
-            serve(endpoint)
+        assert refusal(endpoint).kind == "connection"
     again = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     again.seen = []
     again.daemon_threads = True
     thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        assert serve(endpoint) == b"bye"
+        endpoint()
+        assert len(again.seen) == 1
     finally:
         again.shutdown()
         again.server_close()
@@ -262,7 +308,7 @@ def test_a_request_that_nobody_checked_is_refused_at_the_build_too():
 
 
 def test_facts_name_no_header_values(built):
-    facts = built("/", params={"headers": {"Authorization": "Bearer secret"}}).facts
+    facts = built("/", params={"headers": {"Authorization": "Bearer secret"}}).built.facts
     assert "secret" not in str(facts)
     assert facts["method"] == "POST"
-    assert facts["answer_bytes"] > 0
+    assert facts["request_bytes"] > 0

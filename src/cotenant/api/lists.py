@@ -1,11 +1,15 @@
-"""The lists: studies, devices, workloads."""
+"""The lists: studies, devices, workloads, servers; and a model written out for servers."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
     from cotenant.devices import DeviceInfo
     from cotenant.study.library import StudyInfo
     from cotenant.workloads import WorkloadInfo
+    from cotenant.workloads.servers.presets import Preset
 
 
 def list_studies() -> "tuple[StudyInfo, ...]":
@@ -39,3 +43,35 @@ def list_workloads(words: str | None = None) -> "tuple[WorkloadInfo, ...]":
         if all(word in f"{entry.name} {entry.family} {entry.about}".lower() for word in wanted)
     ]
     return tuple(described(entry) for entry in found)
+
+
+def list_servers() -> "tuple[Preset, ...]":
+    """The servers that a study can start by name."""
+    from cotenant.workloads.servers.presets import PRESETS
+
+    return tuple(PRESETS.values())
+
+
+def export_workload(name: str, folder: "str | Path", *, seed: int = 0, dtype: str = "float32") -> "dict[str, Any]":
+    """Write a model of the catalogue into a folder that servers load; gives what was written.
+
+    Args:
+        name: A model of the catalogue.
+        folder: A new or empty folder.
+        seed: Of the random weights.
+        dtype: Of the weights: float32, bfloat16 or float16.
+
+    Raises:
+        WorkloadError: It is not a language model, or the folder holds something.
+    """
+    from pathlib import Path
+
+    from cotenant.errors import WorkloadError
+    from cotenant.workloads import find
+    from cotenant.workloads.models.exporting import export_model
+    from cotenant.workloads.models.workload import ModelWorkload
+
+    workload = find(name)
+    if not isinstance(workload, ModelWorkload):
+        raise WorkloadError(f"{name} is not a model of the catalogue", hint="`cotenant workloads decoder` lists some")
+    return export_model(workload.entry, Path(folder), seed=seed, dtype=dtype)

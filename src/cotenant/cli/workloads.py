@@ -1,5 +1,6 @@
 """`cotenant workloads`: what can be run, and what a request of it runs on a GPU."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +16,25 @@ Kernels come from a dry run of the real model without its weights; their times a
 """
 
 
-@click.command("workloads", epilog=EPILOG)
+class _ListByDefault(click.Group):
+    """`cotenant workloads bert` lists; `servers` and `export` are verbs of their own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a verb, list."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("workloads", cls=_ListByDefault)
+def command() -> None:
+    """List what can be run; say which servers are known; write a model that servers load.
+
+    Without a verb: `list`.
+    """
+
+
+@command.command("list", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
 @click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
@@ -25,7 +44,7 @@ Kernels come from a dry run of the real model without its weights; their times a
 @click.option("--train", is_flag=True, help="A training step instead of inference.")
 @click.option("--software", metavar="SOFTWARE", help="How it is executed: eager, compile, tensorrt, ...")
 @as_json
-def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
+def list_command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
     """List the workloads of the catalogue, or those whose name, family or description contains FILTER.
 
     With --kernels: what one request of one workload runs on a simulated GPU. The other options go with it.
@@ -50,6 +69,39 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
         show(workload_list(found))
     else:
         console(talk=True).print(f"no workload has {words!r} in its name, family or description")
+
+
+@command.command("servers")
+@as_json
+def servers_command(*, as_json: bool) -> None:
+    """List the servers that `server: {preset: NAME, model: ...}` starts, and whether they are installed here."""
+    from cotenant.api.lists import list_servers
+    from cotenant.reporting.terminal.lists import server_list
+
+    found = list_servers()
+    if as_json:
+        show_json([one.to_json() for one in found])
+    else:
+        show(server_list(found))
+
+
+@command.command("export")
+@click.argument("name")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the random weights.  [default: 0]")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", help="Of the weights."
+)
+@as_json
+def export_command(*, name: str, folder: Path, seed: int, dtype: str, as_json: bool) -> None:
+    """Write model NAME into DIR: configuration, random safetensors, tokenizer and chat template, for any server."""
+    from cotenant.api.lists import export_workload
+
+    found = export_workload(name, folder, seed=seed, dtype=dtype)
+    if as_json:
+        show_json(found)
+    else:
+        console().print(f"{found['model']}, {found['parameters']:,} random parameters, in {found['folder']}")
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:

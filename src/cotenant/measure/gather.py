@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,9 @@ class RequestColumns:
     device: Int64s
     ok: Int64s
     slot_ends: Int64s
-    """Slots x recorded requests."""
+    """Slots x recorded requests; missing where a request did not come to that slot."""
+    answers: Mapping[str, Int64s] = field(default_factory=dict)
+    """Of servers: `ANSWER_COLUMNS` of the recorded requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class SeatOutcome:
         if not early or self.requests is None:
             return None
         done = self.requests.done[self.requests.done != MISSING_NS]
-        return int(done[-1]) if done.size else 0
+        return int(done.max()) if done.size else 0
 
 
 def queued(recorded: RequestColumns, outstanding: int) -> Int64s:
@@ -77,14 +79,14 @@ def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int
     if not missed.size:
         return recorded
     nothing = np.full(missed.size, MISSING_NS, np.int64)
-    return RequestColumns(
+    return replace(
+        recorded,
         intended=np.concatenate([recorded.intended, missed]),
         started=np.concatenate([recorded.started, nothing]),
         first=np.concatenate([recorded.first, nothing]),
         done=np.concatenate([recorded.done, nothing]),
         device=np.concatenate([recorded.device, nothing]),
         ok=np.concatenate([recorded.ok, np.zeros(missed.size, np.int64)]),
-        slot_ends=recorded.slot_ends,
     )
 
 
@@ -111,7 +113,7 @@ def facts_of(outcome: SeatOutcome, counted: np.ndarray) -> CheckedTenant:
         error=outcome.result.error,
         gave_up=outcome.result.gave_up,
         overflowed=outcome.result.overflowed,
-        idle_lag_p99_ns=_idle_lag_p99(requests, counted) if outcome.tenant.load.open else None,
+        idle_lag_p99_ns=_idle_lag_p99(outcome, requests, counted) if outcome.tenant.load.open else None,
         median_latency_ns=float(np.median(latency)) if latency.size else None,
         # Latency under an open load moves with the queue, which is not the tenant's doing: service time is.
         warmup=classify((requests.done - requests.started)[served]) if latency.size else None,
@@ -122,10 +124,14 @@ def _shortage(result: SeatResult) -> str | None:
     return f"ran out of memory at request {result.recorded}: {result.error}" if result.out_of_memory else None
 
 
-def _idle_lag_p99(requests: RequestColumns, counted: np.ndarray) -> float | None:
-    """99th percentile of started - intended over requests that found the tenant idle: the pacer's own error."""
+def _idle_lag_p99(outcome: SeatOutcome, requests: RequestColumns, counted: np.ndarray) -> float | None:
+    """99th percentile of started - intended over requests that found the tenant idle: the pacer's own error.
+
+    A client of a server is never busy: it sends what is due, whatever is still under way.
+    """
     idle = counted.copy()
-    idle[1:] &= requests.done[:-1] < requests.intended[1:]
+    if outcome.ready is None or not outcome.ready.concurrent:
+        idle[1:] &= requests.done[:-1] < requests.intended[1:]
     idle &= requests.started != MISSING_NS
     lag = (requests.started - requests.intended)[idle]
     return float(np.quantile(lag, 0.99)) if lag.size >= 10 else None
@@ -146,16 +152,36 @@ def request_table(outcomes: Sequence[SeatOutcome], counted: Sequence[np.ndarray]
             "first_ns": requests.first,
             "done_ns": requests.done,
             "device_ns": requests.device,
+            **_answers(outcome, requests),
             "in_window": mask,
             "ok": requests.ok == 1,
         }
         for name, values in columns.items():
             parts.setdefault(name, []).append(values)
-    return {name: np.concatenate(values) for name, values in parts.items()}
+    table = {name: np.concatenate(values) for name, values in parts.items()}
+    nothing = {"tokens_in": MISSING_NS, "tokens_out": MISSING_NS, "error": None}
+    return {name: values for name, values in table.items() if name not in nothing or (values != nothing[name]).any()}
+
+
+def _answers(outcome: SeatOutcome, requests: RequestColumns) -> dict[str, np.ndarray]:
+    """Tokens and kinds of error: what a server says of its answers, or how many tokens its stages make."""
+    size = requests.intended.size
+    recorded = requests.slot_ends.shape[1]
+    tokens_in, tokens_out = np.full(size, MISSING_NS, np.int64), np.full(size, MISSING_NS, np.int64)
+    error = np.full(size, None, object)
+    slots = () if outcome.ready is None else outcome.ready.slots
+    if requests.answers:
+        tokens_in[:recorded], tokens_out[:recorded] = requests.answers["tokens_in"], requests.answers["tokens_out"]
+        kinds = outcome.result.kinds if outcome.result else ()
+        for position, kind in enumerate(kinds):
+            error[:recorded][requests.answers["kind"] == position] = kind
+    elif "prefill" in slots and "decode" in slots:  # a model that generates makes one token in each of them
+        tokens_out[:recorded] = 1 + slots.count("decode")
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "error": error}
 
 
 def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
-    """The `stages` table: each slot begins where the one before ended."""
+    """The `stages` table: each slot begins where the one before ended; what did not happen has no row."""
     parts: dict[str, list[np.ndarray]] = {}
     for outcome in outcomes:
         if outcome.requests is None or outcome.ready is None:
@@ -163,16 +189,17 @@ def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:
         ends = outcome.requests.slot_ends
         begin = outcome.requests.started[: ends.shape[1]]
         for slot, stage in enumerate(outcome.ready.slots):
+            came = ends[slot] != MISSING_NS
             columns = {
-                "tenant": np.full(begin.size, outcome.tenant.name),
-                "seq": np.arange(begin.size, dtype=np.int64),
-                "stage": np.full(begin.size, stage),
-                "start_ns": begin,
-                "duration_ns": ends[slot] - begin,
+                "tenant": np.full(int(came.sum()), outcome.tenant.name),
+                "seq": np.flatnonzero(came),
+                "stage": np.full(int(came.sum()), stage),
+                "start_ns": begin[came],
+                "duration_ns": (ends[slot] - begin)[came],
             }
             for name, values in columns.items():
                 parts.setdefault(name, []).append(values)
-            begin = ends[slot]
+            begin = np.where(came, ends[slot], begin)
     return {name: np.concatenate(values) for name, values in parts.items()}
 
 
@@ -189,8 +216,7 @@ def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
         "software": tenant.workload.software,
         "load": str(tenant.load),
         "rate_rps": outcome.rate_rps,
-        "slo_ms": tenant.slo.latency_ms if tenant.slo else None,
-        "slo_quantile": tenant.slo.quantile if tenant.slo else None,
+        **(tenant.slo.columns() if tenant.slo else {}),
         "priority": tenant.priority,
         "share": None if tenant.share is None else str(tenant.share),
         "member": tenant.member,

@@ -239,7 +239,8 @@ class LiveBench:
         with open_seats(laid_out, rates, canary=canary) as sequence:
             windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
             hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
-            with Sampler(self._device.name, [*probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
+            own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers()])
+            with Sampler(self._device.name, [*probes, own]) as sampler:
                 serve_sequence(windows, self._board)
             samples = sampler.samples()
             found = []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TokenTimes, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
@@ -36,6 +36,10 @@ class Counted(NamedTuple):
     window_s: float
     slo_ms: float | None
     slo_quantile: float | None
+    ttft_slo_ms: float | None
+    ttft_slo_quantile: float | None
+    tpot_slo_ms: float | None
+    tpot_slo_quantile: float | None
     member: str | None
     closed: bool
     n: int
@@ -44,22 +48,27 @@ class Counted(NamedTuple):
     device_ns: int | None
     device_n: int | None
     slo_met: int | None
+    ttft_met: int | None
+    tpot_met: int | None
+    all_met: int | None
     first_started_ns: int | None
     last_done_ns: int | None
     never_done: int | None
     canary_us: float | None
     model_error: str | None
+    tokens_out: int | None
 
 
-def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
-    """Every tenant of a trial with its latencies, in the order of their names."""
+def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, TokenTimes | None]]:
+    """Every tenant of a trial with its latencies and times of tokens, in the order of their names."""
     trial = records.trial
     counted = []
     for place, tenant in enumerate(records.tenants):
         mine = _Requests(records, place, str(tenant["tenant"]))
         latency = mine.latency()
         device = mine.device_ns[mine.device_known & mine.served]
-        slo_ms = _number(tenant, "slo_ms")
+        slo_ms, ttft_ms, tpot_ms = (_number(tenant, name) for name in ("slo_ms", "ttft_slo_ms", "tpot_slo_ms"))
+        kept = (mine.latency_within(slo_ms), mine.ttft_within(ttft_ms), mine.tpot_within(tpot_ms))
         counted.append(
             (
                 Counted(
@@ -81,6 +90,10 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     window_s=float(trial["window_s"]),
                     slo_ms=slo_ms,
                     slo_quantile=_number(tenant, "slo_quantile"),
+                    ttft_slo_ms=ttft_ms,
+                    ttft_slo_quantile=_number(tenant, "ttft_slo_quantile"),
+                    tpot_slo_ms=tpot_ms,
+                    tpot_slo_quantile=_number(tenant, "tpot_slo_quantile"),
                     member=tenant.get("member"),
                     closed=str(tenant.get("load") or trial["load"]).startswith("closed"),
                     n=int(mine.served.sum()),
@@ -88,14 +101,19 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     latency_ns=int(latency.sum()) if latency.size else None,
                     device_ns=int(device.sum()) if device.size else None,
                     device_n=device.size,
-                    slo_met=0 if slo_ms is None else int((latency <= slo_ms * 1e6).sum()),
+                    slo_met=0 if slo_ms is None else int(kept[0].sum()),
+                    ttft_met=0 if ttft_ms is None else int(kept[1].sum()),
+                    tpot_met=0 if tpot_ms is None else int(kept[2].sum()),
+                    all_met=int((kept[0] & kept[1] & kept[2]).sum()),
                     first_started_ns=_extreme(mine.started_ns[mine.started_known], np.min),
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
                     canary_us=_canary(records, str(tenant["tenant"])),
                     model_error=tenant.get("model_error"),
+                    tokens_out=mine.tokens_made(),
                 ),
                 latency,
+                mine.token_times(),
             )
         )
     return sorted(counted, key=lambda one: (one[0].of, one[0].tenant))
@@ -113,13 +131,49 @@ class _Requests:
         self.intended_ns, self.intended_known = self._times("intended_ns")
         self.started_ns, self.started_known = self._times("started_ns")
         self.done_ns, self.done_known = self._times("done_ns")
+        self.first_ns, self.first_known = self._times("first_ns")
         self.device_ns, self.device_known = self._times("device_ns")
-        self.served = _true(columns, "ok", self._size)[self._due] & self.done_known
+        self.tokens, self.tokens_known = self._times("tokens_out")
+        self.served: Bools = _true(columns, "ok", self._size)[self._due] & self.done_known
 
     def latency(self) -> Int64s:
         """From when each served one was due to when it was done."""
         whole = self.served & self.intended_known
         return np.asarray(self.done_ns[whole] - self.intended_ns[whole])
+
+    def latency_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, within this time from when they were due; without a limit all that were served."""
+        if limit_ms is None:
+            return self.served
+        return self.served & self.intended_known & _within(self.done_ns - self.intended_ns, limit_ms)
+
+    def ttft_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, with their first token within this time from when they were due."""
+        if limit_ms is None:
+            return self.served
+        known = self.served & self.intended_known & self.first_known
+        return known & _within(self.first_ns - self.intended_ns, limit_ms)
+
+    def tpot_within(self, limit_ms: float | None) -> Bools:
+        """Which were served, each token after the first in this time on average; one token has no such time."""
+        if limit_ms is None:
+            return self.served
+        known = self.served & self.first_known & self.tokens_known
+        return known & _within(self.done_ns - self.first_ns, limit_ms * (self.tokens - 1), or_else=self.tokens == 1)
+
+    def token_times(self) -> TokenTimes | None:
+        """To the first token and per output token of those served; None: none has a known number of tokens."""
+        known = self.served & self.first_known & self.tokens_known & self.intended_known
+        if not known.any():
+            return None
+        several = known & (self.tokens > 1)
+        spent = (self.done_ns - self.first_ns)[several] / (self.tokens[several] - 1)
+        return TokenTimes((self.first_ns - self.intended_ns)[known], np.rint(spent).astype(np.int64))
+
+    def tokens_made(self) -> int | None:
+        """Tokens of all that was served."""
+        known = self.served & self.tokens_known
+        return int(self.tokens[known].sum()) if known.any() else None
 
     def _times(self, column: str) -> tuple[Int64s, Bools]:
         """A column of times, and which of them exist."""
@@ -131,6 +185,10 @@ class _Requests:
             known &= ~np.isnan(values)
             values = np.where(known, np.rint(values), 0.0)
         return values.astype(np.int64, copy=False), known
+
+
+def _within(times_ns: Int64s, limit_ms: Any, *, or_else: Any = False) -> Bools:
+    return np.asarray((times_ns <= limit_ms * 1e6) | or_else, np.bool_)
 
 
 def _canary(records: TrialRecords, tenant: str) -> float | None:

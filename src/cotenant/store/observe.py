@@ -10,20 +10,35 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
   or to the end of the window if one of them never ended, since a tenant that hangs has not become faster. Open
   loads: from the start of the window to its end, or to the last end if that is later. 0 if nothing was served.
 * *device time*: mean of ``device_ns`` over the served requests that have one.
-* *within the objective*: served with a latency of at most ``slo_ms``.
+* *within the objective*: served with a latency of at most ``slo_ms``; for generation with a time to first token
+  (first - intended) of at most ``ttft_slo_ms``, and a time per output token ((done - first) / (tokens - 1); none for
+  a single token) of at most ``tpot_slo_ms``. ``all_met`` counts the requests within all of them at once.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import CANARY, Int64s, ModelError, TenantObservation, TrialRecords
+from cotenant.tenancy.records import (
+    CANARY,
+    Int64s,
+    ModelError,
+    TenantObservation,
+    TokenGoal,
+    TokenTimes,
+    TrialRecords,
+)
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
+
+_LATENCY_KEPT = "done_ns - intended_ns <= slo_ms * 1e6"
+_TTFT_KEPT = "first_ns - intended_ns <= ttft_slo_ms * 1e6"
+_TPOT_KEPT = "first_ns IS NOT NULL AND (tokens_out = 1 OR done_ns - first_ns <= tpot_slo_ms * 1e6 * (tokens_out - 1))"
 
 _OBSERVE = f"""
 counted AS (
@@ -33,11 +48,17 @@ counted AS (
         sum(done_ns - intended_ns) FILTER ({_SERVED}) AS latency_ns,
         sum(device_ns) FILTER ({_SERVED}) AS device_ns,
         count(device_ns) FILTER ({_SERVED}) AS device_n,
-        count(*) FILTER ({_SERVED} AND done_ns - intended_ns <= slo_ms * 1e6) AS slo_met,
+        count(*) FILTER ({_SERVED} AND {_LATENCY_KEPT}) AS slo_met,
+        count(*) FILTER ({_SERVED} AND ttft_slo_ms IS NOT NULL AND {_TTFT_KEPT}) AS ttft_met,
+        count(*) FILTER ({_SERVED} AND tpot_slo_ms IS NOT NULL AND {_TPOT_KEPT}) AS tpot_met,
+        count(*) FILTER ({_SERVED} AND (slo_ms IS NULL OR {_LATENCY_KEPT})
+            AND (ttft_slo_ms IS NULL OR {_TTFT_KEPT}) AND (tpot_slo_ms IS NULL OR ({_TPOT_KEPT}))) AS all_met,
         min(started_ns) AS first_started_ns,
         max(done_ns) AS last_done_ns,
+        sum(tokens_out) FILTER ({_SERVED}) AS tokens_out,
         count(*) FILTER (done_ns IS NULL) AS never_done
-    FROM requests JOIN (SELECT run, trial, tenant, slo_ms FROM tenants) USING (run, trial, tenant)
+    FROM requests JOIN (SELECT run, trial, tenant, slo_ms, ttft_slo_ms, tpot_slo_ms FROM tenants)
+        USING (run, trial, tenant)
     WHERE in_window
     GROUP BY run, trial, tenant
 ),
@@ -46,16 +67,19 @@ canaries AS (
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
-    slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
-    coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
-    first_started_ns, last_done_ns, never_done, canary_us, model_error
+    slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
+    starts_with(coalesce(tenants.load, trials.load), 'closed'),
+    coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
+    first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
 _LATENCIES = f"""
-SELECT place, done_ns - intended_ns AS latency_ns
+SELECT place, done_ns - intended_ns AS latency_ns,
+    CASE WHEN tokens_out IS NULL THEN NULL ELSE first_ns - intended_ns END AS ttft_ns,
+    CASE WHEN tokens_out > 1 THEN (done_ns - first_ns) / (tokens_out - 1) END AS tpot_ns
 FROM ({{source}}) JOIN (
     SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($tenant) AS tenant, unnest($place) AS place
 ) USING (run, trial, tenant)
@@ -75,19 +99,22 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
         yield from (_observation(row, None) for row in rows)
         return
     for portion in portions(rows, (row.n for row in rows)):
-        yield from map(_observation, portion, _latencies(runs, portion))
+        yield from map(_observation, portion, *_times(runs, portion))
 
 
 def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
     """The same for a trial that is still in memory, in the order of its tenants' names."""
-    return tuple(_observation(row, latency if raw else None) for row, latency in count_trial(records, run))
+    return tuple(
+        _observation(row, latency, tokens) if raw else _observation(row, None)
+        for row, latency, tokens in count_trial(records, run)
+    )
 
 
-def _latencies(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
-    """Of each of the rows, in the order in which its requests were recorded."""
+def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[TokenTimes | None]]:
+    """Latencies and times of tokens of each of the rows, in the order in which its requests were recorded."""
     served = [(place, row) for place, row in enumerate(rows) if row.n]
     if not served:
-        return [np.empty(0, np.int64) for _ in rows]
+        return [np.empty(0, np.int64) for _ in rows], [None for _ in rows]
     found = runs.con.execute(
         _LATENCIES.format(source=of_trials(runs.files, "requests", ((row.run, row.trial) for _, row in served))),
         {
@@ -97,11 +124,20 @@ def _latencies(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
             "place": [place for place, _ in served],
         },
     ).fetchnumpy()
-    latency = np.ma.getdata(found["latency_ns"]).astype(np.int64, copy=False)
-    return np.split(latency, np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows))))
+    bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
+    latency, ttft, tpot = (np.split(found[name], bounds) for name in ("latency_ns", "ttft_ns", "tpot_ns"))
+    firsts = [_known(values) for values in ttft]
+    tokens = [TokenTimes(first, _known(tpot[place])) if first.size else None for place, first in enumerate(firsts)]
+    return [np.ma.getdata(one).astype(np.int64, copy=False) for one in latency], tokens
 
 
-def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
+def _known(values: Any) -> Int64s:
+    """Those that exist, to the nanosecond."""
+    there = np.ma.compressed(values) if np.ma.isMaskedArray(values) else np.asarray(values)
+    return np.asarray(np.rint(there[~np.isnan(there)] if there.dtype.kind == "f" else there), np.int64)
+
+
+def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTimes | None = None) -> TenantObservation:
     return TenantObservation(
         run=row.run,
         trial=row.trial,
@@ -126,11 +162,24 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_ms=row.slo_ms,
         slo_quantile=row.slo_quantile,
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        token_goals=_token_goals(row),
+        all_met=None if row.ttft_slo_ms is None and row.tpot_slo_ms is None else row.all_met or 0,
         canary_us=row.canary_us,
         member=row.member,
         model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
+        tokens_out=None if row.tokens_out is None else int(row.tokens_out),
+        token_times=token_times,
     )
+
+
+def _token_goals(row: Counted) -> tuple[TokenGoal, ...]:
+    goals = []
+    if row.ttft_slo_ms is not None and row.ttft_slo_quantile is not None:
+        goals.append(TokenGoal("ttft", row.ttft_slo_ms, row.ttft_slo_quantile, row.ttft_met or 0))
+    if row.tpot_slo_ms is not None and row.tpot_slo_quantile is not None:
+        goals.append(TokenGoal("tpot", row.tpot_slo_ms, row.tpot_slo_quantile, row.tpot_met or 0))
+    return tuple(goals)
 
 
 def _throughput(row: Counted) -> float:

@@ -7,7 +7,8 @@ How columns may arrive in `TrialRecords`:
 * text as arrays of strings or of objects; the `tenant` column also as integers, positions in
   `TrialRecords.tenants`, which is what the tenants' shared memory holds and is the fastest;
 * `run` and `trial` need not be given: they are the same in every row and the store knows them;
-* absent columns are NULL, and so are NaN in a bulk column and `MISSING_NS` in the `*_ns` columns of `requests`.
+* absent columns are NULL, and so are NaN in a bulk column and `MISSING_NS` in the `*_ns` and
+  `tokens_*` columns of `requests`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,7 +163,7 @@ def _expression(
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < len(tenants):
             raise ValueError(f"{table}.tenant holds positions outside the trial's {len(tenants)} tenants")
         value = f"list_extract([{', '.join(text(name) for name in tenants)}], {value} + 1)"
-    elif table == "requests" and column.name.endswith("_ns"):
+    elif table == "requests" and column.name.endswith(("_ns", "tokens_in", "tokens_out")):
         value = f"nullif({value}, {MISSING_NS})"
     return f"CAST({value} AS {column.type}) AS {quoted(column.name)}"
 

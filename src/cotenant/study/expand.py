@@ -13,6 +13,7 @@ from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
 from cotenant.tenancy.records import OWN
+from cotenant.workloads.servers.names import is_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,18 @@ def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] 
     return len(_cells(study, modes, members))
 
 
+SERVER_OUTSTANDING = 32
+"""Enough for any batch that a server makes by default to be full."""
+
+
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
-    """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
+    """The tenants whose load is a share of what they can do alone, with a closed load to measure that with.
+
+    A server does most with many requests under way: it is asked for what it does with `SERVER_OUTSTANDING`.
+    """
+    deep = Load(kind="closed", outstanding=SERVER_OUTSTANDING)
     return tuple(
-        tenant
+        tenant.model_copy(update={"load": deep}) if is_server(tenant.workload.name) else tenant
         for tenant in closed_tenants(study)
         if any(load.open and load.rate_share is not None for load in _loads_of(study, tenant.name))
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from cotenant.study.model import Study
+from cotenant.workloads.servers.names import is_server
 
 
 def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
@@ -16,14 +17,15 @@ def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
         if name not in alone_s:
             continue
         entry, request_s = study.tenants[name], alone_s[name]
-        for load in study.loads if entry.load is None else (entry.load,):
+        loads = study.loads if entry.load is None else (entry.load,)
+        for load in () if is_server(entry.workload) else loads:
             busy = (load.rate_rps or 0.0) * request_s if load.open else (load.rate_share or 0.0)
             if busy > 1:
                 yield (
                     f"{name} can't keep up with {load} even alone: at {_time(request_s)} a request it would be "
                     f"busy for {busy:.2g} s of every second."
                 )
-        if entry.slo is not None and entry.slo.latency_s < request_s:
+        if entry.slo is not None and entry.slo.latency_s is not None and entry.slo.latency_s < request_s:
             yield (
                 f"{name} can't meet its objective even alone: {_time(entry.slo.latency_s)} were promised, and a "
                 f"request takes {_time(request_s)}."

@@ -7,6 +7,7 @@ from pydantic import Discriminator, Field, PlainValidator, PrivateAttr, Tag, Wit
 
 from cotenant.study.loads_and_sharings import LoadText, Share, SharingText
 from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
+from cotenant.study.objectives import SloEntry
 from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
 from cotenant.study.spread import SPREADS, Spread
@@ -17,11 +18,9 @@ from cotenant.study.values import (
     Count,
     DtypeName,
     Interval,
-    Latency,
     Name,
     Options,
     Priority,
-    Quantile,
     Seconds,
     SecondsOrZero,
     Seed,
@@ -34,24 +33,10 @@ from cotenant.study.values import (
 )
 from cotenant.study.words import expected
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Frozen, Sharing, Slo, Tenant
+from cotenant.tenancy.nouns import Frozen, Sharing, Tenant
 from cotenant.workloads.protocol import WorkloadSpec
-
-
-class SloEntry(Frozen):
-    """A latency objective; `slo: 50ms` is short for `slo: {latency: 50ms, quantile: p99}`."""
-
-    latency_s: Latency = Field(alias="latency", description="Requests are done within this time.", examples=["50ms"])
-    quantile: Quantile = Field(default=0.99, description="The share of requests that have to.", examples=["p99"])
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_short(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | SloEntry) else {"latency": value}
-
-    def slo(self) -> Slo:
-        """In the measurement's terms."""
-        return Slo(latency_ms=self.latency_s * 1e3, quantile=self.quantile)
+from cotenant.workloads.servers.names import SERVER_FORMS, is_server
+from cotenant.workloads.servers.spec import ServerSpec
 
 
 class TenantEntry(Frozen):
@@ -84,11 +69,18 @@ class TenantEntry(Frozen):
         default_factory=dict, description="Options that only this workload knows.", examples=[{"size": 2048}]
     )
     seed: Seed = Field(default=0, description="Seed of the weights and inputs.")
+    server: ServerSpec | None = Field(
+        default=None,
+        description="How to start the server that the workload talks to, inside the sharing under test.",
+        examples=[{"start": "python serve.py --port {port}"}],
+    )
     load: LoadText | None = Field(
         default=None, description="When its requests come; overrides the study's loads.", examples=["poisson(70%)"]
     )
     slo: SloEntry | None = Field(
-        default=None, description="Latency objective: a time, or a time and a quantile.", examples=["50ms"]
+        default=None,
+        description="What it is promised: quantiles of its latency, time to first token and time per output token.",
+        examples=[{"p99": "50ms"}],
     )
     priority: Priority = Field(default=0, description="Higher goes first where the sharing knows priorities.")
     share: Share | None = Field(
@@ -106,6 +98,12 @@ class TenantEntry(Frozen):
         description="synchronised: wait for the device after each stage, so that stage times add up.",
     )
 
+    @model_validator(mode="after")
+    def _server_has_a_client(self) -> Self:
+        if self.server is not None and not is_server(self.workload):
+            raise ValueError(f"server is for workloads that talk to one: {', '.join(SERVER_FORMS)}")
+        return self
+
     def spec(self) -> WorkloadSpec:
         """Which workload, at which size."""
         return WorkloadSpec(
@@ -121,6 +119,7 @@ class TenantEntry(Frozen):
             weights=self.weights,
             params=self.params,
             seed=self.seed,
+            server=self.server,
         )
 
     def tenant(self, name: str, of: str, load: Load) -> Tenant:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from cotenant.study.model import Study
+from cotenant.study.objectives import GOAL
+from cotenant.workloads.servers.presets import PRESETS
 
 
 def json_schema() -> dict[str, Any]:
@@ -14,13 +16,35 @@ def json_schema() -> dict[str, Any]:
             _close_names(form)
     _also(schema["$defs"]["Blocks"], {"type": "integer", "minimum": 1})
     slo = schema["$defs"]["SloEntry"]
-    _also(slo, slo["properties"]["latency"])
+    latency = slo["properties"]["latency"]
+    [time] = [form for form in latency.pop("anyOf") if form.get("type") != "null"]
+    latency |= time
+    slo["properties"] = {"latency": latency, "quantile": slo["properties"]["quantile"]}
+    slo["additionalProperties"] = time
+    slo["propertyNames"] = {"pattern": f"^(latency|ttft|tpot|quantile)$|{GOAL}"}
+    _also(slo, time)
+    _also_presets(schema["$defs"]["ServerSpec"])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
         "title": "cotenant study",
         "description": "What to measure: tenants, their mixes, how they share a device, and when to stop.",
     }
+
+
+def _also_presets(server: dict[str, Any]) -> None:
+    """A server's start line may also be given by name."""
+    server["properties"] |= {
+        "preset": {
+            "type": "string",
+            "enum": list(PRESETS),
+            "title": "preset",
+            "description": "A server known by name.",
+        },
+        "model": {"type": "string", "title": "model", "description": "What a preset serves."},
+        "args": {"type": "string", "title": "args", "description": "Further arguments of a preset's start line."},
+    }
+    server.pop("required", None)
 
 
 def _close_names(form: dict[str, Any]) -> None:

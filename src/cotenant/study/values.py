@@ -65,7 +65,8 @@ read_duration = _duration("500ms, 2s or 2min")
 """Seconds from a time as it is written in a study, or on a command line."""
 
 
-def _duration_written(seconds: float) -> str:
+def duration_written(seconds: float) -> str:
+    """A time as a study writes it."""
     return f"{Decimal(repr(seconds)):f}s"
 
 
@@ -74,7 +75,7 @@ def _or_auto(read: Callable[[Any], float]) -> Callable[[Any], float | None]:
 
 
 def _auto_written(seconds: float | None) -> str:
-    return AUTO if seconds is None else _duration_written(seconds)
+    return AUTO if seconds is None else duration_written(seconds)
 
 
 def _quantile(value: Any) -> float:
@@ -85,7 +86,8 @@ def _quantile(value: Any) -> float:
     return float(quantile)
 
 
-def _quantile_written(quantile: float) -> str:
+def quantile_written(quantile: float) -> str:
+    """A quantile as a study writes it."""
     return f"p{(Decimal(repr(quantile)) * 100).normalize():f}"
 
 
@@ -175,13 +177,13 @@ Switch = Annotated[bool, PlainValidator(_switch), WithJsonSchema({"type": "boole
 Seconds = Annotated[
     float,
     PlainValidator(read_duration),
-    PlainSerializer(_duration_written),
+    PlainSerializer(duration_written),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 SecondsOrZero = Annotated[
     float,
     PlainValidator(_duration("300ms", zero=True)),
-    PlainSerializer(_duration_written),
+    PlainSerializer(duration_written),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 AutoSeconds = Annotated[
@@ -200,7 +202,7 @@ AutoSecondsOrZero = Annotated[
 Latency = Annotated[
     float,
     PlainValidator(_duration("50ms", bare=False)),
-    PlainSerializer(_duration_written),
+    PlainSerializer(duration_written),
     WithJsonSchema({**_DURATION_SCHEMA["anyOf"][1], "examples": ["50ms"]}),
 ]
 Interval = Annotated[
@@ -220,7 +222,7 @@ Interval = Annotated[
 Quantile = Annotated[
     float,
     PlainValidator(_quantile),
-    PlainSerializer(_quantile_written),
+    PlainSerializer(quantile_written),
     WithJsonSchema(
         {
             "anyOf": [

@@ -20,10 +20,29 @@ class Frozen(BaseModel):
 
 
 class Slo(Frozen):
-    """A latency objective: this quantile of requests is done within this time."""
+    """What a tenant is promised: for each metric, this quantile of requests stays within this time."""
 
-    latency_ms: float = Field(gt=0)
+    latency_ms: float | None = Field(default=None, gt=0)
+    """From when a request was due to when it was done."""
     quantile: float = Field(default=0.99, gt=0, lt=1)
+    """Of the latency."""
+    ttft_ms: float | None = Field(default=None, gt=0)
+    """From when a request was due to its first token."""
+    ttft_quantile: float = Field(default=0.99, gt=0, lt=1)
+    tpot_ms: float | None = Field(default=None, gt=0)
+    """Mean time per output token of a request, after its first."""
+    tpot_quantile: float = Field(default=0.99, gt=0, lt=1)
+
+    def columns(self) -> dict[str, float | None]:
+        """Its columns of the tenants table."""
+        return {
+            "slo_ms": self.latency_ms,
+            "slo_quantile": self.quantile if self.latency_ms else None,
+            "ttft_slo_ms": self.ttft_ms,
+            "ttft_slo_quantile": self.ttft_quantile if self.ttft_ms else None,
+            "tpot_slo_ms": self.tpot_ms,
+            "tpot_slo_quantile": self.tpot_quantile if self.tpot_ms else None,
+        }
 
 
 class Sharing(Frozen):

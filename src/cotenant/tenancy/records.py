@@ -107,6 +107,10 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
         Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("ttft_slo_ms", "DOUBLE", "objective of the time to the first token, milliseconds"),
+        Column("ttft_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("tpot_slo_ms", "DOUBLE", "objective of the time per output token, milliseconds"),
+        Column("tpot_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
         Column("member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"),
@@ -135,8 +139,11 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("first_ns", "BIGINT", "when the first output existed; NULL without one"),
         Column("done_ns", "BIGINT", "when it was done; NULL if it never was"),
         Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
+        Column("tokens_in", "BIGINT", "tokens of the prompt; NULL where there are none or nobody counted them"),
+        Column("tokens_out", "BIGINT", "tokens of the answer; NULL where there are none"),
         Column("in_window", "BOOLEAN", "due in the window and done while every tenant was active"),
         Column("ok", "BOOLEAN", "served without an error"),
+        Column("error", "VARCHAR", "what kind of error it ended with: `http 503`, `timeout`, `bad stream`, ..."),
     ),
     "stages": (
         Column("trial", "INTEGER", "the trial"),
@@ -178,6 +185,26 @@ class TrialRecords:
     stages: Columns = field(default_factory=dict)
     samples: Columns = field(default_factory=dict)
     kernels: Columns = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGoal:
+    """An objective of generation, and how many requests kept it."""
+
+    metric: Literal["ttft", "tpot"]
+    limit_ms: float
+    quantile: float
+    met: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTimes:
+    """Of the served requests of which the number of tokens is known."""
+
+    ttft_ns: Int64s
+    """First token - intended."""
+    tpot_ns: Int64s
+    """(Done - first) / (tokens - 1), of those with more than one token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +264,11 @@ class TenantObservation:
     slo_ms: float | None = None
     slo_quantile: float | None = None
     slo_met: int | None = None
-    """Requests within the objective, of ``n + unfinished``."""
+    """Requests within the latency objective, of ``n + unfinished``."""
+    token_goals: tuple[TokenGoal, ...] = ()
+    """Objectives of the time to the first token and per output token."""
+    all_met: int | None = None
+    """Requests within every objective at once; None: it has no objective of tokens, so that ``slo_met`` says it."""
     canary_us: float | None = None
     """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
@@ -245,6 +276,10 @@ class TenantObservation:
     model_error: ModelError | None = None
     """Of a simulated tenant."""
     latency_ns: Int64s | None = None
+    tokens_out: int | None = None
+    """Tokens of the served requests; None: nobody counted any."""
+    token_times: TokenTimes | None = None
+    """With raw values only, of tenants that generate."""
 
     @property
     def role(self) -> str:

@@ -18,7 +18,7 @@ class Options(BaseModel):
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 
-_OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "software", "train", "layers", "weights")
+_OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "software", "train", "layers", "weights", "server")
 
 
 def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:
@@ -58,6 +58,8 @@ def _short(value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "{...}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

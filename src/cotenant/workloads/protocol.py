@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cotenant.workloads.servers.spec import ServerSpec
+
 Dtype = Literal["float64", "float32", "float16", "bfloat16", "int8"]
 Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vllm"]
 SOFTWARE: tuple[Software, ...] = get_args(Software)
@@ -43,6 +45,8 @@ class WorkloadSpec(BaseModel):
     params: Mapping[str, Any] = Field(default_factory=dict)
     """Options that only this workload knows, e.g. `size: 2048` of a GEMM."""
     seed: int = 0
+    server: ServerSpec | None = None
+    """How to start the server that the workload talks to; None: it runs, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,47 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server says of its answer. None: it has no tokens, or does not count them."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+class Client(Protocol):
+    """Sends requests to a server, several at once, all from one event loop in the tenant's thread."""
+
+    slots: tuple[str, ...]
+    """The timed parts of a request in order; a part that repeats (tokens) is named as often as it may come."""
+    first_output: int | None
+    """The slot at whose end the first output exists."""
+    warm: int
+    """Requests to serve before any is measured."""
+
+    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
+        """See one request through; `mark(slot)` says that this part of it has just ended.
+
+        Raises:
+            RequestFailed: The answer was not what it should be, or never came.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        ...
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that serve, as far as they can be seen: what they use is the tenant's."""
+        ...
+
+    def gone(self) -> str | None:
+        """How the server ended, with the last lines of its log; None: it runs, or is not ours."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
-    """A workload that stands on its place, ready to serve."""
+    """A workload that stands on its place, ready to serve: in stages one after another, or through a client."""
 
     stages: tuple[Stage, ...]
     dtype: str
@@ -82,6 +125,8 @@ class Built:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """JSON-able statements to be recorded: input distribution, versions, ..."""
     close: Callable[[], None] = lambda: None
+    client: Client | None = None
+    """Of a server: it takes several requests at once, and there are no stages."""
 
 
 @dataclass(frozen=True, slots=True)

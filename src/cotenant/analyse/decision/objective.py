@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.analyse.sharing.slo import Metric
 from cotenant.analyse.sharing.summary import QUANTILES, TenantSummary
 
 Kept = Literal["kept", "missed", "open"]
@@ -23,11 +24,12 @@ class Objective:
     answer: Kept
     more_s: float | None
     """Seconds of measuring that would decide an open one, at the rate seen; None if decided or out of reach."""
+    metric: Metric = "latency"
 
     @property
     def name(self) -> str:
-        """`p99`, `p99.9`."""
-        return f"p{100 * self.quantile:g}"
+        """`p99`, `p99.9`, `ttft p95`."""
+        return f"{'' if self.metric == 'latency' else self.metric + ' '}p{100 * self.quantile:g}"
 
     @property
     def headroom(self) -> float | None:
@@ -40,7 +42,7 @@ def objective_of(tenant: TenantSummary) -> Objective | None:
     if tenant.slo is None or tenant.slo_ms is None:
         return None
     name = _NAMES.get(tenant.slo.quantile)
-    seen = None if name is None else tenant.latency_ms[name]
+    seen = None if name is None else _seen(tenant, tenant.slo.metric, name)
     answer = _KEPT[tenant.slo.answer]
     if tenant.cell.simulated and seen is not None and _within(seen, tenant.slo_ms):
         answer = "open"  # counting simulated requests says nothing about the error of the simulation
@@ -51,7 +53,14 @@ def objective_of(tenant: TenantSummary) -> Objective | None:
         share_in_time=tenant.slo.share.est,
         answer=answer,
         more_s=_more_seconds(tenant) if answer == "open" else None,
+        metric=tenant.slo.metric,
     )
+
+
+def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate | None:
+    if metric == "latency":
+        return tenant.latency_ms[name]
+    return None if tenant.tokens is None else tenant.tokens.quantile(metric, name)
 
 
 def _within(seen: QuantileEstimate, limit_ms: float) -> bool:

@@ -153,8 +153,9 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
             continue
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
-            f"{tenant.tenant} {says} its {tenant.slo_ms:g} ms for {tenant.slo.quantile * 100:g} % of requests in "
-            f"{label(tenant.cell)}: {tenant.slo.share.est * 100:.1f} % were in time."
+            f"{tenant.tenant} {says} its {tenant.slo.of_what}{tenant.slo_ms:g} ms for "
+            f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: "
+            f"{tenant.slo.share.est * 100:.1f} % were in time."
         )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from cotenant.analyse.estimates.design_effect import Stretches, design_effect
 from cotenant.analyse.estimates.estimate import Estimate
 
+Metric = Literal["latency", "ttft", "tpot"]
+"""What an objective limits: a whole request, the time to its first token, the time per output token."""
 CONFIDENCE = 0.99
 """As MLPerf: a run that passes meets its objective with this confidence."""
 
@@ -48,6 +50,12 @@ class Attainment:
     answer: Literal["met", "missed", "undecided"]
     needs_n: int | None
     """Requests that would decide it if the share of late ones stayed as it is; None if decided or out of reach."""
+    metric: Metric = "latency"
+
+    @property
+    def of_what(self) -> str:
+        """To stand before its limit in a sentence: nothing for latency, `TTFT of ` for the time to first token."""
+        return "" if self.metric == "latency" else f"{self.metric.upper()} of "
 
 
 def attainment(met: Sequence[int], total: Sequence[int], quantile: float) -> Attainment:

@@ -18,7 +18,7 @@ from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
 from cotenant.analyse.sharing.model_error import inverse, of_metric, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
 from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
-from cotenant.analyse.sharing.slo import Attainment, attainment
+from cotenant.analyse.sharing.slo import Attainment, Metric, attainment
 from cotenant.analyse.sharing.slowdown import (
     CurrentSlowdown,
     Solos,
@@ -29,7 +29,8 @@ from cotenant.analyse.sharing.slowdown import (
     log_times,
     timed,
 )
-from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, ModelError, TenantObservation, Verdict
+from cotenant.analyse.sharing.tokens import TokenSummary
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, ModelError, TenantObservation, TokenTimes, Verdict
 
 __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
 
@@ -66,9 +67,15 @@ class TenantSummary:
     device_ms: Number
     device_slowdown: Number
     slo: Attainment | None
+    """Of the objective that decides: one that is missed, else one that is open, else the one with least to spare."""
     slo_ms: float | None
+    """The limit of that objective."""
+    objectives: tuple[tuple[float, Attainment], ...]
+    """Every objective, with its limit in ms."""
+    tokens: TokenSummary | None
+    """Of a tenant that generates."""
     goodput_rps: Number | None
-    """Requests per second within the objective."""
+    """Requests per second within every objective."""
     model_error: ModelError | None = None
     """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
@@ -97,6 +104,7 @@ class TenantSummary:
             "device_ms": self.device_ms,
             "device_slowdown": self.device_slowdown,
             "slo": None,
+            "tokens": None if self.tokens is None else self.tokens.to_json(),
             "simulated_as": None
             if self.model_error is None
             else {
@@ -107,12 +115,23 @@ class TenantSummary:
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
+                "metric": self.slo.metric,
                 "objective_ms": self.slo_ms,
                 "quantile": self.slo.quantile,
                 "attainment": self.slo.share,
                 "answer": self.slo.answer,
                 "needs_n": self.slo.needs_n,
                 "goodput_rps": self.goodput_rps,
+                "objectives": [
+                    {
+                        "metric": one.metric,
+                        "objective_ms": limit_ms,
+                        "quantile": one.quantile,
+                        "attainment": one.share,
+                        "answer": one.answer,
+                    }
+                    for limit_ms, one in self.objectives
+                ],
             }
         return row
 
@@ -197,25 +216,33 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
     solos, device_solos, calm = baselines = Solos(), Solos(device_ns), Solos(canary_us)
     raw: list[tuple[Int64s, int]] = []
+    tokens: list[tuple[TokenTimes, int]] = []
+    token_quantiles: dict[tuple[Cell, str], _TokenQuantiles] = {}
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
         key = Cell.of(seen), seen.role  # one row for all members of a group: they are each other's repetition here
         if key != current:
             if current is not None:
                 quantiles[current] = _quantiles_ms(raw)
+                token_quantiles[current] = _token_quantiles(tokens)
             if key in groups:
                 raise ValueError(f"observations of {seen.tenant} in {seen.mix} don't come one after another")
-            raw, current = [], key
+            raw, tokens, current = [], [], key
         if usable(seen) and seen.latency_ns is not None:
             raw.append((seen.latency_ns, seen.unfinished))
-        light = replace(seen, latency_ns=None)
+        if usable(seen) and seen.token_times is not None:
+            tokens.append((seen.token_times, seen.unfinished))
+        light = replace(seen, latency_ns=None, token_times=None)
         groups.setdefault(key, []).append(light)
         solos.add(light)
         device_solos.add(light)
         calm.add(light)
     if current is not None:
         quantiles[current] = _quantiles_ms(raw)
-    tenants = {key: _tenant(key, groups[key], quantiles[key], baselines) for key in sorted(groups)}
+        token_quantiles[current] = _token_quantiles(tokens)
+    tenants = {
+        key: _tenant(key, groups[key], (quantiles[key], token_quantiles[key]), baselines) for key in sorted(groups)
+    }
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
@@ -277,6 +304,26 @@ def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Mapping[str, QuantileEst
     return {name: _in_ms(found[q]) for name, q in QUANTILES.items()}
 
 
+_TokenQuantiles = tuple[Mapping[str, QuantileEstimate], Mapping[str, QuantileEstimate]] | None
+
+
+def _token_quantiles(raw: "Sequence[tuple[TokenTimes, int]]") -> _TokenQuantiles:
+    """Of the time to first token, where a request that was never done is infinitely late, and per output token."""
+    if not raw:
+        return None
+    return (
+        _quantiles_ms([(times.ttft_ns, lost) for times, lost in raw]),
+        _quantiles_ms([(times.tpot_ns, lost) for times, lost in raw]),
+    )
+
+
+def _tokens_per_s(used: Sequence[TenantObservation]) -> Number:
+    def rate(seen: TenantObservation) -> float | None:
+        return seen.tokens_out / seen.n * seen.throughput_rps if seen.tokens_out is not None and seen.n else None
+
+    return _mean(used, rate, "no tokens")
+
+
 def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
     est, lo, hi = (None if end is None else end / NS_PER_MS for end in (quantile.est, quantile.lo, quantile.hi))
     return replace(quantile, est=est, lo=lo, hi=hi)
@@ -285,10 +332,11 @@ def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
 def _tenant(
     key: tuple[Cell, str],
     group: Sequence[TenantObservation],
-    quantiles: Mapping[str, QuantileEstimate],
+    both: "tuple[Mapping[str, QuantileEstimate], _TokenQuantiles]",
     baselines: tuple[Solos, Solos, Solos],
 ) -> TenantSummary:
     (cell, tenant), (solos, device_solos, calm) = key, baselines
+    quantiles, token_quantiles = both
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -298,7 +346,8 @@ def _tenant(
         for name, found in quantiles.items()
         if found.needs_n is not None and rate > 0
     }
-    slo, goodput = _slo(used)
+    objectives, goodput = _objectives(used)
+    limit_ms, slo = min(objectives, key=lambda one: _urgency(one[1]), default=(None, None))
     found = TenantSummary(
         cell=cell,
         tenant=tenant,
@@ -320,7 +369,9 @@ def _tenant(
         ),
         device_slowdown=_slowdown(cell, group, device_solos),
         slo=slo,
-        slo_ms=group[0].slo_ms,
+        slo_ms=limit_ms,
+        objectives=objectives,
+        tokens=None if token_quantiles is None else TokenSummary(*token_quantiles, _tokens_per_s(used)),
         goodput_rps=goodput,
         model_error=group[0].model_error,
     )
@@ -342,7 +393,17 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
         device_ms=widened(found.device_ms, times),
         device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown),
         goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
+        tokens=None if found.tokens is None else _tokens_with_model_error(found.tokens, times, tails),
     )
+
+
+def _tokens_with_model_error(
+    found: TokenSummary, times: tuple[float, float], tails: tuple[float, float]
+) -> TokenSummary:
+    def wide(quantiles: Mapping[str, QuantileEstimate]) -> Mapping[str, QuantileEstimate]:
+        return {name: widened_quantile(one, times if name == "p50" else tails) for name, one in quantiles.items()}
+
+    return TokenSummary(wide(found.ttft_ms), wide(found.tpot_ms), widened(found.tokens_per_s, inverse(times)))
 
 
 def _mean(
@@ -364,13 +425,32 @@ def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm
     return ratio_interval(list(logs.values()))
 
 
-def _slo(used: Sequence[TenantObservation]) -> tuple[Attainment | None, Number | None]:
-    counted = [(seen, seen.slo_met) for seen in used if seen.slo_met is not None and seen.n + seen.unfinished > 0]
-    if not counted:
-        return None, None
-    quantile = counted[0][0].slo_quantile or QUANTILES["p99"]
-    share = attainment([met for _, met in counted], [seen.n + seen.unfinished for seen, _ in counted], quantile)
-    return share, mean_interval(by_block((seen.block, met / seen.window_s) for seen, met in counted))
+def _objectives(
+    used: Sequence[TenantObservation],
+) -> tuple[tuple[tuple[float, Attainment], ...], Number | None]:
+    """Each objective with its limit, and requests per second within all of them."""
+    counted = [seen for seen in used if seen.n + seen.unfinished > 0]
+    counts: dict[tuple[Metric, float, float], list[tuple[int, int]]] = {}
+    for seen in counted:
+        due = seen.n + seen.unfinished
+        if seen.slo_met is not None and seen.slo_ms is not None:
+            latency: tuple[Metric, float, float] = "latency", seen.slo_ms, seen.slo_quantile or QUANTILES["p99"]
+            counts.setdefault(latency, []).append((seen.slo_met, due))
+        for goal in seen.token_goals:
+            counts.setdefault((goal.metric, goal.limit_ms, goal.quantile), []).append((goal.met, due))
+    found = []
+    for (metric, limit_ms, quantile), rows in counts.items():
+        share = attainment([met for met, _ in rows], [due for _, due in rows], quantile)
+        found.append((limit_ms, replace(share, metric=metric)))
+    if not found:
+        return (), None
+    within = [(seen, seen.slo_met if seen.all_met is None else seen.all_met) for seen in counted]
+    good = [(seen.block, met / seen.window_s) for seen, met in within if met is not None]
+    return tuple(found), mean_interval(by_block(good))
+
+
+def _urgency(one: Attainment) -> tuple[int, float]:
+    return ("missed", "undecided", "met").index(one.answer), one.share.est - one.quantile
 
 
 def _mix(

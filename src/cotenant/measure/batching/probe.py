@@ -15,7 +15,7 @@ from typing import Any
 from cotenant import workloads
 from cotenant.devices import find_device
 from cotenant.devices.protocol import Seat
-from cotenant.errors import CotenantError
+from cotenant.errors import CotenantError, WorkloadError
 from cotenant.measure.batching.outcomes import classify
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -54,6 +54,9 @@ def attempt(order: dict[str, Any]) -> dict[str, Any]:
 def _serve(spec: WorkloadSpec, seat: Seat) -> float:
     """Seconds of the last of a few requests."""
     built = workloads.find(spec.name).build(spec, seat)
+    if built.client is not None:
+        built.close()
+        raise WorkloadError(f"{spec.name} is a server, which makes its batches itself")
     seconds = 0.0
     for _ in range(REQUESTS):
         begin = time.perf_counter()

@@ -18,6 +18,8 @@ Cells = memoryview
 """Of 64-bit integers."""
 
 FIXED_COLUMNS = ("intended", "started", "first", "done", "device", "ok")
+ANSWER_COLUMNS = ("tokens_in", "tokens_out", "kind")
+"""Of servers only: what they say of an answer, and which kind of error a request ended with."""
 
 
 def shared_memory_fd(name: str) -> int:
@@ -50,7 +52,7 @@ class ArenaPart:
         self.capacity = table.shape[1]
         self.intended, self.started, self.first, self.done, self.device, self.ok = table[: len(FIXED_COLUMNS)]
         self.slot_ends: Int64s = table[len(FIXED_COLUMNS) :]
-        """When each stage slot of each request ended."""
+        """When each stage slot of each request ended; of servers, the columns of `ANSWER_COLUMNS` come after."""
 
 
 class Arena:

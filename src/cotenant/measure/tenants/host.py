@@ -4,6 +4,7 @@ Each tenant has a thread of its own; the main thread only waits on the control s
 Standard output and error belong to the workload: nothing said there can disturb the records.
 """
 
+import asyncio
 import ctypes
 import gc
 import os
@@ -25,7 +26,8 @@ from cotenant.devices.protocol import Seat
 from cotenant.errors import CotenantError
 from cotenant.measure.pacing import sharpen_timer, spin_margin_ns
 from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
-from cotenant.measure.tenants.arena import Arena, Board, opened
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Arena, Board, opened
+from cotenant.measure.tenants.concurrent import one_at_a_time, serve_concurrently
 from cotenant.measure.tenants.messages import (
     BuildOrder,
     HostReady,
@@ -39,7 +41,8 @@ from cotenant.measure.tenants.messages import (
     WindowTimes,
 )
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
-from cotenant.measure.tenants.serving import SeatOrder, serve, warm_up
+from cotenant.measure.tenants.processes_beside import cores, cpu_time_ns, peak_memory_bytes, tree
+from cotenant.measure.tenants.serving import SeatOrder, Usage, serve, usage_of, warm_up
 from cotenant.measure.tenants.turns import await_turn, pass_turn
 from cotenant.workloads.protocol import Built
 
@@ -53,6 +56,8 @@ class SeatThread:
     def __init__(self, order: SeatOrderMessage, seat: Seat, board: Board, *, own_process: bool) -> None:
         self._order, self._seat, self._board, self._own_process = order, seat, board, own_process
         self._built: Built | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Of a client of a server: its requests are under way there, all in this thread."""
         self._margin_ns = 0
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._live, name=order.tenant.name, daemon=True)
@@ -89,7 +94,14 @@ class SeatThread:
             built = workloads.find(spec.name).build(spec, self._seat)
             self._built = built
             build_s = time.monotonic() - begin
-            warmth = warm_up(built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
+            stages, slots = built.stages, tuple(stage.name for stage in built.stages for _ in range(stage.repeat))
+            beside: tuple[int, ...] = ()
+            if built.client is not None:
+                self._loop = asyncio.new_event_loop()
+                stages, slots, beside = one_at_a_time(built.client, self._loop), built.client.slots, built.client.pids()
+                for _ in range(built.client.warm):
+                    stages[0].run(None)
+            warmth = warm_up(stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
             return SeatReady(
                 pid=os.getpid(),
                 observed=self._seat.observed(),
@@ -97,13 +109,15 @@ class SeatThread:
                 weights=built.weights,
                 seq=built.seq,
                 facts=built.facts,
-                slots=tuple(stage.name for stage in built.stages for _ in range(stage.repeat)),
+                slots=slots,
                 build_s=build_s,
                 request_s=warmth.request_s,
                 undisturbed_s=warmth.undisturbed_s,
                 warm_requests=warmth.requests,
                 settled=warmth.settled,
-                memory_bytes=self._seat.memory_bytes(),
+                memory_bytes=self._seat.memory_bytes() + peak_memory_bytes(tree(beside)),
+                concurrent=built.client is not None,
+                beside=beside,
             )
         except Exception as error:  # noqa: BLE001 - a user's workload may raise anything
             traceback.print_exc()
@@ -112,7 +126,10 @@ class SeatThread:
     def serve(self, order: SequenceOrder, program: SeatProgram) -> tuple[SeatResult, ...]:
         """Serve this seat's windows of a sequence, each in its turn."""
         assert self._built is not None
+        client = self._built.client
         slots = sum(stage.repeat for stage in self._built.stages)
+        if client is not None:
+            slots = len(client.slots) + len(ANSWER_COLUMNS)
         results = []
         with opened(self._order.arena_fd, capacity=program.capacity, slots=slots) as arena:
             for mine in program.windows:
@@ -123,8 +140,20 @@ class SeatThread:
                 if mine.index == 0:
                     pass_turn(self._board, mine.window, order.windows)
         # Once for all windows: reading it back takes longer than some of them have between each other.
-        now = {"memory_bytes": self._seat.memory_bytes(), "observed": self._seat.observed()}
+        beside = tree(client.pids()) if client is not None else ()
+        now = {
+            "memory_bytes": self._seat.memory_bytes() + peak_memory_bytes(beside),
+            "observed": self._observed(beside),
+        }
         return tuple(result.model_copy(update=now) for result in results)
+
+    def _observed(self, beside: tuple[int, ...]) -> dict[str, Any]:
+        """What the seat sees, and where the processes beside it may run."""
+        seen = dict(self._seat.observed())
+        if beside:
+            seen["server_pids"] = list(beside)
+            seen["process_cores"] = sorted({*seen.get("process_cores", ()), *cores(beside)})
+        return seen
 
     def _serve_window(self, times: WindowTimes, mine: SeatWindow, start_ns: int, arena: Arena) -> SeatResult:
         assert self._built is not None
@@ -146,7 +175,16 @@ class SeatThread:
         part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)
         part.intended[: mine.scheduled] += start_ns  # the schedule came relative to a start that was not known yet
         try:
-            served = serve(self._built.stages, self._seat, order, part, page, self._margin_ns)
+            kinds: tuple[str, ...] = ()
+            if self._built.client is not None and self._loop is not None:
+                client, beside = self._built.client, tree(self._built.client.pids())
+
+                def usage() -> Usage:
+                    return usage_of(order).plus_cpu(cpu_time_ns(beside))
+
+                served, kinds = serve_concurrently(client, self._loop, order, part, page, usage)
+            else:
+                served = serve(self._built.stages, self._seat, order, part, page, self._margin_ns)
             if served.gave_up or served.out_of_memory:
                 self._board.halt[0] = 1  # what comes after wants a fresh process
         finally:
@@ -167,13 +205,21 @@ class SeatThread:
             canary_ns=served.canary_ns,
             memory_bytes=0,
             observed={},
+            kinds=kinds,
         )
 
     def close(self) -> None:
         """Let the workload clean up, then end the thread."""
         if self._built is not None:
-            self.do(self._built.close).result(timeout=5)
+            self.do(self._close_built).result(timeout=5)
         self._tasks.put(None)
+
+    def _close_built(self) -> None:
+        assert self._built is not None
+        if self._built.client is not None and self._loop is not None:
+            self._loop.run_until_complete(self._built.client.close())
+            self._loop.close()
+        self._built.close()
 
 
 def main(control_fd: int) -> None:

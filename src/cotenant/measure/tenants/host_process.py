@@ -15,6 +15,7 @@ from cotenant.devices.protocol import HostPlan
 from cotenant.measure.tenants.arena import shared_memory_fd
 from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
+from cotenant.measure.tenants.processes_beside import tree
 from cotenant.measure.tenants.reaper import VARIABLE, end_marked
 from cotenant.tenancy.nouns import Tenant
 
@@ -77,6 +78,11 @@ class HostProcess:
     def pid(self) -> int:
         """Its process."""
         return self._process.pid
+
+    def pids(self) -> tuple[int, ...]:
+        """Its process, and those that serve for its tenants."""
+        beside = tree(pid for seat in self.ready.seats for pid in seat.beside) if self.ready else ()
+        return (self.pid, *beside)
 
     @property
     def alive(self) -> bool:

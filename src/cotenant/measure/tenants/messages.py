@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS
 from cotenant.tenancy.nouns import Frozen, Tenant
 
 
@@ -46,6 +47,15 @@ class SeatReady(Frozen):
     memory_bytes: int = 0
     error: str | None = None
     out_of_memory: bool = False
+    concurrent: bool = False
+    """It is a client of a server, with several requests under way at once."""
+    beside: tuple[int, ...] = ()
+    """Processes that serve for it, outside its own."""
+
+    @property
+    def rows(self) -> int:
+        """Columns of its arena beyond the fixed ones."""
+        return len(self.slots) + (len(ANSWER_COLUMNS) if self.concurrent else 0)
 
 
 class HostReady(Frozen):
@@ -122,6 +132,8 @@ class SeatResult(Frozen):
     """Median time of the plain loop over the window."""
     memory_bytes: int
     observed: Mapping[str, Any]
+    kinds: tuple[str, ...] = ()
+    """The kinds of error that requests ended with; the arena holds positions in this list."""
 
     @property
     def cut_off(self) -> bool:

@@ -125,10 +125,14 @@ class TenantPool:
         """Processes of the study: those that are up, and what they have started."""
         import psutil
 
-        mine = {entry.host.pid for entry in self._pooled}
+        mine = {pid for entry in self._pooled for pid in entry.host.pids()}
         with suppress(psutil.Error):
             mine |= {child.pid for child in psutil.Process().children(recursive=True)}
         return frozenset(mine)
+
+    def servers(self) -> tuple[int, ...]:
+        """Processes of the servers that are up, those of idle tenants too: even idle, a server may poll."""
+        return tuple(pid for entry in self._pooled for pid in entry.host.pids()[1:])
 
     def drop(self, host: HostProcess) -> None:
         """Forget a process that is dead or must not be used again."""

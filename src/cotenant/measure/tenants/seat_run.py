@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
-from cotenant.measure.tenants.arena import ArenaPart, Board, opened
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Board, opened
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatWindow, WindowTimes
 from cotenant.study.expand import arrival_seed
@@ -47,9 +47,13 @@ class SeatRun:
     """How it ended before its time, where that differs from how its process did."""
 
     @property
-    def _sends_later(self) -> bool:
-        """It sends its only request after the canary, which may end behind the window: then nothing was due in it."""
-        return self.canary and self.load.outstanding == 1
+    def _queues(self) -> bool:
+        """Of a closed load: what is due and not begun waits in its queue.
+
+        Not where it sends its only request after the canary, which may end behind the window: then nothing was due in
+        it. Nor at a server, where whatever is due is under way.
+        """
+        return not (self.canary and self.load.outstanding == 1) and not self.ready.concurrent
 
     def order(self) -> SeatWindow:
         """What its host is told."""
@@ -69,16 +73,18 @@ class SeatRun:
         """What it left behind, also if it was killed half way."""
         recorded = board.page(self.window).recorded[self.index]
         count = max(min(recorded, self.part.capacity), 0)  # a tenant may have scribbled on it
+        parts, answers = np.split(self.part.slot_ends[:, :count], [len(self.ready.slots)])
         requests = RequestColumns(
             **{
                 name: np.array(getattr(self.part, name)[:count])
                 for name in ("intended", "started", "first", "done", "device", "ok")
             },
-            slot_ends=np.array(self.part.slot_ends[:, :count]),
+            slot_ends=np.array(parts),
+            answers=dict(zip(ANSWER_COLUMNS, np.array(answers), strict=True)) if self.ready.concurrent else {},
         )
         if self.offsets is not None:
             requests = with_unserved(requests, timing.start_ns + self.offsets, timing.window_end_ns)
-        elif self.result is not None and not self.result.stopped_early and not self._sends_later:
+        elif self.result is not None and not self.result.stopped_early and self._queues:
             # Of one that stopped early the trial is invalid for that.
             requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
@@ -112,7 +118,7 @@ def open_seats(
     with contextlib.ExitStack() as stack:
         arenas = {
             (host, seat): stack.enter_context(
-                opened(host.arena_fds[seat], capacity=total, slots=len(_ready((host, seat)).slots))
+                opened(host.arena_fds[seat], capacity=total, slots=_ready((host, seat)).rows)
             )
             for (host, seat), total in totals.items()
         }
@@ -155,7 +161,8 @@ def _need(
     if load.open:
         offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=total_s)
         return load, offsets, max(offsets.size, 1)
-    return load, None, min(int(total_s / max(ready.request_s, 1e-7) * ROOM) + ROOM_EXTRA, CAPACITY_MAX)
+    at_once = load.outstanding if ready.concurrent else 1
+    return load, None, min(int(total_s / max(ready.request_s, 1e-7) * at_once * ROOM) + ROOM_EXTRA, CAPACITY_MAX)
 
 
 def resolve(load: Load, alone_rps: float | None) -> Load:

@@ -62,6 +62,18 @@ class Usage:
     switches_voluntary: int
     switches_forced: int
 
+    def plus_cpu(self, cpu_time_ns: int) -> "Usage":
+        """With the CPU time of processes that work for it."""
+        return Usage(self.cpu_time_ns + cpu_time_ns, self.switches_voluntary, self.switches_forced)
+
+    def since(self, before: "Usage") -> "Usage":
+        """What came on top of an earlier reading."""
+        return Usage(
+            self.cpu_time_ns - before.cpu_time_ns,
+            self.switches_voluntary - before.switches_voluntary,
+            self.switches_forced - before.switches_forced,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -113,7 +125,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     errors, failed_in_a_row, first_error, out_of_memory = 0, 0, None, False
     in_window, finished = False, False
     canary_due, free, canaries = 0 if order.canary and outstanding == 1 else order.deadline_ns, 0, []
-    before = after = _usage(order)
+    before = after = usage_of(order)
 
     count = 0
     current = wait_until(order.start_ns, margin_ns)
@@ -127,7 +139,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
             due = intended[count]
         if due >= window_end:
             if not finished:
-                finished, after = True, _usage(order)
+                finished, after = True, usage_of(order)
                 page.finished[order.index] = 1
             if page.all_finished(order.seats):
                 break
@@ -138,7 +150,7 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
                     break
                 continue
         elif not in_window and due >= window_start:
-            in_window, before = True, _usage(order)
+            in_window, before = True, usage_of(order)
         if current >= deadline or page.stop[0]:
             break
         current = wait_until(due, margin_ns) if due > current else now()
@@ -185,12 +197,12 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         if failed_in_a_row and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW):
             break
     if not finished:
-        after = _usage(order)
+        after = usage_of(order)
         page.finished[order.index] = 1
     overflowed = outstanding > 0 and count >= limit
     gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
     stopped_early = overflowed or gave_up or out_of_memory or bool(page.stop[0])
-    used = Usage(*(int(b - a) for a, b in zip(before, after, strict=True)))
+    used = after.since(before)
     canary_ns = int(median(canaries)) if canaries else None
     return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used, canary_ns)
 
@@ -234,7 +246,8 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
             return Warmth(len(times), sum(last_third) / len(last_third) / 1e9, undisturbed / 1e9, settled)
 
 
-def _usage(order: SeatOrder) -> tuple[int, int, int]:
+def usage_of(order: SeatOrder) -> Usage:
+    """What the tenant's process, or its thread where several share a process, has used so far."""
     who = resource.RUSAGE_SELF if order.own_process else resource.RUSAGE_THREAD
     usage = resource.getrusage(who)
-    return int((usage.ru_utime + usage.ru_stime) * 1e9), usage.ru_nvcsw, usage.ru_nivcsw
+    return Usage(int((usage.ru_utime + usage.ru_stime) * 1e9), usage.ru_nvcsw, usage.ru_nivcsw)

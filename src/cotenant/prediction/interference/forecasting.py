@@ -226,7 +226,8 @@ def _tail(load: Load, services: Sequence[float], objective: Slo | None, slowdown
     found = []
     for service in services:
         late = latencies(due, service) if service * load.rate_rps < 1 else np.full(due.size, np.inf)
-        within = math.nan if objective is None else float((late * 1e3 <= objective.latency_ms).mean())
+        limit_ms = None if objective is None else objective.latency_ms
+        within = math.nan if limit_ms is None else float((late * 1e3 <= limit_ms).mean())
         median, p99 = quantiles(late, (0.5, 0.99)) if np.isfinite(late).all() else (math.inf, math.inf)
         found.append((1e3 * median, 1e3 * p99, within))
     ends = slowdown.lo is not None
@@ -235,7 +236,7 @@ def _tail(load: Load, services: Sequence[float], objective: Slo | None, slowdown
         est, lo, hi = (one[column] for one in found)
         return Ranged(est, min(lo, hi) if ends else None, max(lo, hi) if ends else None)
 
-    return Tail(ranged(0), ranged(1), None if objective is None else ranged(2))
+    return Tail(ranged(0), ranged(1), None if objective is None or objective.latency_ms is None else ranged(2))
 
 
 def _resolved(load: Load | None, solo_s: float) -> Load | None:

@@ -155,7 +155,7 @@ def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
     limits = {
         literal(one.of): (one.slo_ms, one.slo.quantile)
         for one in material.summary.tenants
-        if one.slo is not None and one.slo_ms is not None
+        if one.slo is not None and one.slo_ms is not None and one.slo.metric == "latency"
     }
     return [
         {

@@ -17,12 +17,28 @@ if TYPE_CHECKING:
     from cotenant.devices.protocol import SharingMode
     from cotenant.study.library import StudyInfo
     from cotenant.workloads import WorkloadInfo
+    from cotenant.workloads.servers.presets import Preset
 
 
 def study_list(studies: "Sequence[StudyInfo]") -> Table:
     """Name, size and question of each study."""
     rows = [(study.name, len(study.tenants), len(study.mixes), study.about) for study in studies]
     return listing(("study", "tenants", "mixes", "what it asks"), rows)
+
+
+def server_list(servers: "Sequence[Preset]") -> Table:
+    """Name, whether it is here, what drives it, and how it is told its share of memory."""
+    rows = [
+        (
+            one.name,
+            "installed" if one.installed else "not installed",
+            "never run" if one.tried is None else one.tried,
+            one.workload,
+            one.memory,
+        )
+        for one in servers
+    ]
+    return listing(("preset", "here", "measured", "workload", "its share of memory"), rows)
 
 
 def device_list(devices: "Sequence[DeviceInfo]") -> Group:

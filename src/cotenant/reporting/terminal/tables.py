@@ -35,6 +35,8 @@ def summary_tables(
         mixes = [mix for mix in summary.mixes if _condition(mix.cell) == condition and not mix.cell.solo]
         parts.append(_title(tenants[0].cell, several=len({run for run, *_ in conditions}) > 1))
         parts.append(tenants_table(tenants))
+        if any(tenant.tokens is not None for tenant in tenants):
+            parts.append(tokens_table(tenants))
         if mixes:
             parts.append(mixes_table(mixes))
     failed = failed_checks(summary.mixes, reasons, windows)
@@ -51,6 +53,10 @@ def _title(cell: Cell, *, several: bool) -> Text:
     return Text(literal(f"load {cell.load} on {cell.device}{settings}{run}"), "bold underline")
 
 
+def _heading(cell: Cell) -> str:
+    return ALONE_HEADING if cell.solo else f"{cell.mix}, {cell.sharing}"
+
+
 def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
     """A line per tenant under a heading per mix and sharing; with all intervals where the page is wide enough."""
     columns = ("tenant", "requests/s", "p50 ms", "p99 ms", "slowdown")
@@ -59,7 +65,6 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
         sections: dict[str, list[tuple[Text, ...]]] = {}
         for tenant in tenants:
             cell = tenant.cell
-            heading = ALONE_HEADING if cell.solo else f"{cell.mix}, {cell.sharing}"
             row = (
                 Text(literal(tenant.tenant)),
                 Text(form(tenant.throughput_rps)),
@@ -67,7 +72,31 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
                 _quantile_text(tenant.latency_ms["p99"], form),
                 Text("" if cell.solo else _slowdown(tenant), "bold"),
             )
-            sections.setdefault(heading, []).append(row)
+            sections.setdefault(_heading(cell), []).append(row)
+        return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
+
+    return Fitting((table(with_interval), table(without_interval)))
+
+
+def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
+    """The same for those that generate: time to first token, time per output token, tokens per second."""
+    columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99")
+
+    def table(form: Callable[[Interval], str]) -> Grouped:
+        sections: dict[str, list[tuple[Text, ...]]] = {}
+        for tenant in tenants:
+            if tenant.tokens is None:
+                continue
+            row = (
+                Text(literal(tenant.tenant)),
+                Text(form(tenant.tokens.tokens_per_s)),
+                *(
+                    _quantile_text(quantiles[name], form)
+                    for quantiles in (tenant.tokens.ttft_ms, tenant.tokens.tpot_ms)
+                    for name in ("p50", "p99")
+                ),
+            )
+            sections.setdefault(_heading(tenant.cell), []).append(row)
         return Grouped(columns, [Section(Text(literal(name), "cyan"), tuple(rows)) for name, rows in sections.items()])
 
     return Fitting((table(with_interval), table(without_interval)))

@@ -1,9 +1,13 @@
-"""Your own workloads: a Python function, a model file, a command, an HTTP endpoint."""
+"""Your own workloads: a Python function, a model file, a command, a server of any kind."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from cotenant.workloads.protocol import Workload
+from cotenant.workloads.servers.names import OPENAI, V2
+from cotenant.workloads.servers.openai import OpenAIServer
+from cotenant.workloads.servers.v2 import V2Server
 from cotenant.workloads.yours import onnx_file, torchscript_file
 from cotenant.workloads.yours.command import PREFIX, Command
 from cotenant.workloads.yours.endpoint import Endpoint
@@ -14,12 +18,19 @@ from cotenant.workloads.yours.torchscript_file import TorchScriptFile
 _FUNCTION = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
 
 
+_BY_PREFIX: dict[tuple[str, ...], Callable[[str], Workload]] = {
+    (PREFIX,): Command,
+    ("https://", "http:/"): Endpoint,
+    (OPENAI,): OpenAIServer,
+    (V2,): V2Server,
+}
+
+
 def recognise(name: str) -> Workload | None:
     """The workload that this name describes by its form, or None if it has none of the forms."""
-    if name.startswith(PREFIX):
-        return Command(name)
-    if name.startswith(("http://", "https://")):
-        return Endpoint(name)
+    for prefixes, kind in _BY_PREFIX.items():
+        if name.startswith(prefixes):
+            return kind(name)
     suffix = Path(name).suffix.lower()
     if suffix in torchscript_file.SUFFIXES:
         return TorchScriptFile(name)

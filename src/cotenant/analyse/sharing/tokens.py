@@ -1,0 +1,31 @@
+"""What generation feels like: time to first token, time per output token, tokens per second."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import QuantileEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSummary:
+    """One tenant of one cell that generates."""
+
+    ttft_ms: Mapping[str, QuantileEstimate]
+    """From when a request was due to its first token; p50, p90, p95, p99."""
+    tpot_ms: Mapping[str, QuantileEstimate]
+    """Mean time per output token of a request, after its first."""
+    tokens_per_s: Number
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "ttft_ms": {name: one.to_json() for name, one in self.ttft_ms.items()},
+            "tpot_ms": {name: one.to_json() for name, one in self.tpot_ms.items()},
+            "tokens_per_s": self.tokens_per_s,
+        }
+
+    def quantile(self, metric: str, name: str) -> QuantileEstimate | None:
+        """A quantile of the time to first token or per output token."""
+        return {"ttft": self.ttft_ms, "tpot": self.tpot_ms}[metric].get(name)

@@ -1,0 +1,213 @@
+"""The loop of a tenant that is a server's client: several requests under way, all from one event loop.
+
+The rules are those of `serving`: an open load's requests are sent when they are due, whatever is still under way;
+`closed(n)` keeps n under way, and the next is due when one of them ends. Whoever is done with the window goes on until
+all are, and then waits for what it has sent, so that no server is left with work from a window that is over.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from cotenant.errors import CotenantError, RequestFailed
+from cotenant.measure.tenants.alarm import Alarm
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Page
+from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, NAP_NS, SeatOrder, Served, Usage
+from cotenant.tenancy.load import MOST_OUTSTANDING
+from cotenant.tenancy.records import MISSING_NS
+from cotenant.workloads.protocol import Answer, Client, Stage
+
+LOOK_NS = 20_000_000
+"""How often to look whether the trial was stopped."""
+OTHER_ERROR = "client error"
+"""The kind of an error that is not the server's."""
+
+
+def serve_concurrently(  # noqa: PLR0917 - as `serve`
+    client: Client,
+    loop: asyncio.AbstractEventLoop,
+    order: SeatOrder,
+    arena: ArenaPart,
+    page: Page,
+    usage: Callable[[], Usage],
+) -> tuple[Served, tuple[str, ...]]:
+    """Serve one window; gives how it ended, and the kinds of error that the arena numbers."""
+    window = _Window(client, loop, order, arena, page, usage)
+    try:
+        loop.run_until_complete(window.over)
+    finally:
+        window.abandon()
+    return window.served(), tuple(window.kinds)
+
+
+def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stage, ...]:
+    """A whole request as a stage: to warm a server up."""
+    numbers = iter(range(-1, -(1 << 62), -1))  # never those of a window: prompts differ from what will be measured
+
+    def request(_: object) -> Answer:
+        return loop.run_until_complete(client.request(next(numbers), lambda _: None))
+
+    return (Stage("request", request),)
+
+
+class _Window:
+    """One window of one tenant. All times are on the monotonic clock, in ns."""
+
+    def __init__(  # noqa: PLR0917 - as `serve`
+        self,
+        client: Client,
+        loop: asyncio.AbstractEventLoop,
+        order: SeatOrder,
+        arena: ArenaPart,
+        page: Page,
+        usage: Callable[[], Usage],
+    ) -> None:
+        self._client, self._loop, self._order, self._arena, self._page = client, loop, order, arena, page
+        self._usage = usage
+        self._answers = arena.slot_ends[-len(ANSWER_COLUMNS) :]
+        self._limit = arena.capacity if order.outstanding else order.scheduled
+        self._free = deque([order.start_ns] * order.outstanding)
+        """Of a closed load: since when each request that may be sent is due."""
+        self._under_way: dict[asyncio.Task[None], int] = {}
+        self._count = 0
+        self._counted_under_way = 0
+        """Requests due in the window, or before it, that are not done yet."""
+        self._finished = self._closing = self._in_window = False
+        self._gave_up = self._stopped = False
+        self._errors = self._failed_in_a_row = 0
+        self._error: str | None = None
+        self._before = self._after = usage()
+        self.kinds: list[str] = []
+        self.over: asyncio.Future[None] = loop.create_future()
+        self._alarm = Alarm(loop, self._look)
+        self._alarm.at(order.start_ns)
+
+    def _look(self) -> None:
+        """Send what is due, and see whether the window is over."""
+        now = time.monotonic_ns()
+        if self.over.done():
+            return
+        if now >= self._order.deadline_ns or self._page.stop[0] or self._gave_up:
+            self._stopped = self._gave_up or bool(self._page.stop[0])
+            self.over.set_result(None)
+            return
+        due = self._next_due()
+        while not self._closing and due is not None and due <= now and len(self._under_way) < MOST_OUTSTANDING:
+            self._send(due)
+            due = self._next_due()
+            now = time.monotonic_ns()
+        self._note_finished(due)
+        if self._closing and not self._under_way:
+            self.over.set_result(None)
+            return
+        look_again = now + (NAP_NS if self._finished else LOOK_NS)
+        self._alarm.at(look_again if due is None or due <= now or self._closing else min(due, look_again))
+
+    def _next_due(self) -> int | None:
+        """When the next request is due; None: not before one that is under way has ended."""
+        if self._count >= self._limit:
+            return None
+        if self._order.outstanding:
+            return self._free[0] if self._free else None
+        return int(self._arena.intended[self._count])
+
+    def _send(self, due: int) -> None:
+        row, arena = self._count, self._arena
+        if self._order.outstanding:
+            self._free.popleft()
+            arena.intended[row] = due
+        if not self._in_window and due >= self._order.window_start_ns:
+            self._in_window, self._before = True, self._usage()
+        arena.slot_ends[:, row] = MISSING_NS
+        arena.first[row] = arena.done[row] = arena.device[row] = MISSING_NS
+        arena.ok[row] = 0
+        arena.started[row] = time.monotonic_ns()
+        task = self._loop.create_task(self._see_through(row))
+        self._under_way[task] = row
+        self._counted_under_way += due < self._order.window_end_ns
+        self._count += 1
+        self._page.recorded[self._order.index] = self._count
+
+    async def _see_through(self, row: int) -> None:
+        arena, first_output, now = self._arena, self._client.first_output, time.monotonic_ns
+
+        def mark(slot: int) -> None:
+            arena.slot_ends[slot, row] = now()
+            if slot == first_output:
+                arena.first[row] = arena.slot_ends[slot, row]
+
+        try:
+            answer = await self._client.request(row, mark)
+        except asyncio.CancelledError:
+            return  # it was never done: its row says so
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is recorded, by kind
+            done = now()
+            self._note_error(row, error)
+        else:
+            done = now()
+            arena.ok[row] = 1
+            self._failed_in_a_row = 0
+            for column, value in zip(self._answers, (answer.tokens_in, answer.tokens_out), strict=False):
+                column[row] = MISSING_NS if value is None else value
+        arena.done[row] = done
+        self._ended(row, done)
+
+    def _ended(self, row: int, done: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        del self._under_way[task]
+        self._counted_under_way -= int(self._arena.intended[row]) < self._order.window_end_ns
+        if self._order.outstanding:
+            self._free.append(done)
+        self._look()
+
+    def _note_error(self, row: int, error: Exception) -> None:
+        kind = error.kind if isinstance(error, RequestFailed) else OTHER_ERROR
+        said = error.message if isinstance(error, CotenantError) else f"{type(error).__name__}: {error}"
+        if kind not in self.kinds:
+            self.kinds.append(kind)
+        self._answers[-1][row] = self.kinds.index(kind)
+        self._errors += 1
+        self._failed_in_a_row += 1
+        self._error = self._error or said
+        self._gave_up = self._failed_in_a_row >= ERRORS_IN_A_ROW
+
+    def _note_finished(self, due: int | None) -> None:
+        """All that was due in the window is done: the others may end it; whoever is last ends it for all."""
+        order = self._order
+        past = due >= order.window_end_ns if due is not None else time.monotonic_ns() >= order.window_end_ns
+        if past and not self._counted_under_way and not self._finished:
+            self._finished, self._after = True, self._usage()
+            self._page.finished[order.index] = 1
+        if self._finished and self._page.all_finished(order.seats):
+            self._closing = True
+        if self._count >= self._limit and order.outstanding:
+            self._closing = True  # there is no room to record more
+
+    def abandon(self) -> None:
+        """Cancel what is still under way, and ring no more."""
+        self._alarm.close()
+        tasks = list(self._under_way)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        if not self._finished:
+            self._after = self._usage()
+            self._page.finished[self._order.index] = 1
+
+    def served(self) -> Served:
+        """How it ended."""
+        overflowed = self._order.outstanding > 0 and self._count >= self._limit
+        gone = self._client.gone() if self._errors else None
+        return Served(
+            recorded=self._count,
+            errors=self._errors,
+            error=gone or self._error,
+            out_of_memory=False,
+            overflowed=overflowed,
+            gave_up=self._gave_up or gone is not None,
+            stopped_early=overflowed or self._gave_up or gone is not None or self._stopped,
+            usage=self._after.since(self._before),
+        )

@@ -1,0 +1,59 @@
+"""The address of a server, checked before anything is sent there."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from cotenant.errors import WorkloadError
+
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens, and the path under which it answers."""
+
+    name: str
+    """As the user wrote it, for sentences."""
+    host: str
+    port: int
+    path: str = ""
+    query: str = ""
+    tls: bool = False
+
+    @property
+    def authority(self) -> str:
+        """For the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """It names this machine."""
+        return self.host in {LOCAL, "localhost", "::1"}
+
+    @property
+    def target(self) -> str:
+        """Path and query, as they stand in a request."""
+        return (self.path or "/") + (f"?{self.query}" if self.query else "")
+
+
+def read_address(name: str) -> Address:
+    """`http://host:port/path`.
+
+    Raises:
+        WorkloadError: It is not an address, or holds a password.
+    """
+    try:
+        parts = urlsplit(name)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise WorkloadError(f"`{name}` is not an address: {str(error).lower()}") from None
+    plain = name.isascii() and name.isprintable() and " " not in name
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+        raise WorkloadError(f"`{name}` is not an address", hint="write it as `http://host:port/path`, without spaces")
+    if parts.username is not None:
+        raise WorkloadError(
+            "an address with a user name or password in it would be written into every record",
+            hint="use `params: {headers: {Authorization: ...}}`",
+        )
+    return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https")

@@ -1,0 +1,66 @@
+"""One plain question to a server before anything is measured: is it there, and is it what its name says?"""
+
+import http.client
+import json
+from contextlib import suppress
+from typing import Any
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.servers.address import Address
+
+LIMIT_S = 5.0
+_LARGEST = 8 << 20
+
+
+class UnexpectedAnswer(WorkloadError):
+    """Something answers, and not as a server of this kind should."""
+
+    def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def ask(
+    address: Address, path: str, headers: dict[str, str] | None = None, *, within_s: float = LIMIT_S
+) -> tuple[int, bytes]:
+    """Status and body of a GET. Raises OSError or http.client.HTTPException."""
+    kind = http.client.HTTPSConnection if address.tls else http.client.HTTPConnection
+    connection = kind(address.host, address.port, timeout=within_s)
+    try:
+        connection.request("GET", path, headers=headers or {})
+        response = connection.getresponse()
+        return response.status, response.read(_LARGEST)
+    finally:
+        connection.close()
+
+
+def ask_json(address: Address, path: str, headers: dict[str, str] | None, *, what: str) -> Any:
+    """The JSON that a server of this kind gives there.
+
+    Raises:
+        WorkloadError: Nothing answers, or something that is not such a server.
+    """
+    try:
+        status, body = ask(address, path, headers)
+    except (OSError, UnicodeError) as error:
+        raise unreachable(address, error) from None
+    except http.client.HTTPException:
+        raise WorkloadError(f"`{address.name}` does not answer in HTTP", hint=f"expected {what}") from None
+    with suppress(ValueError):
+        if 200 <= status < 300:
+            return json.loads(body)
+    raise UnexpectedAnswer(
+        status,
+        f"`{address.name}` is not {what}: GET {path} gives status {status} and not the JSON it should",
+        hint="check host, port and path; `http://...` drives any other server",
+    )
+
+
+def unreachable(address: Address, error: Exception) -> WorkloadError:
+    """Nothing listens there."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    said = text[:1].lower() + text[1:].rstrip(".")
+    return WorkloadError(
+        f"nothing answers at `{address.name}`: {said}",
+        hint="start the server first, or let cotenant start it: `server: {start: ...}`",
+    )

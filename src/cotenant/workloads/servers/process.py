@@ -1,0 +1,129 @@
+"""A server that a tenant's process starts: inside the sharing under test, watched, and stopped with all it started."""
+
+import contextlib
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.servers.address import LOCAL, Address
+from cotenant.workloads.servers.asking import ask
+from cotenant.workloads.servers.spec import ServerSpec
+
+LOOK_S = 0.05
+PATIENCE_S = 2.5
+"""Between the signal that asks it to end and SIGKILL."""
+QUOTED_LINES = 3
+_SIGNALS = {"term": signal.SIGTERM, "int": signal.SIGINT, "kill": signal.SIGKILL}
+
+
+class ServerProcess:
+    """A running server. Cores, environment and marks are inherited from the tenant's process that starts it."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        self._spec = spec
+        self.port = _free_port()
+        self.address = Address(f"http://{LOCAL}:{self.port}", LOCAL, self.port)
+        arguments = spec.arguments(self.port)
+        if shutil.which(arguments[0]) is None:
+            raise WorkloadError(
+                f"there is no program `{arguments[0]}` to start the server with",
+                hint="give its path, or put its directory on PATH",
+            )
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env={**os.environ, **spec.env},
+                start_new_session=True,  # a group of its own: stopping it reaches all that it starts
+            )
+        except OSError as error:
+            self._log.close()
+            raise WorkloadError(f"the server can't be started: {error.strerror or error}") from error
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        return self._process.pid
+
+    def wait_until_ready(self) -> float:
+        """Seconds until its ready path answered with a 2xx.
+
+        Raises:
+            WorkloadError: It ended before, or took too long; with the last lines of its log.
+        """
+        begin = time.monotonic()
+        last = "nothing listened"
+        while True:
+            if (gone := self.gone()) is not None:
+                raise WorkloadError(f"the server {gone}")
+            try:
+                status, _ = ask(self.address, self._spec.ready, within_s=2.0)
+            except (OSError, http.client.HTTPException):
+                last = "nothing answered"
+            else:
+                if 200 <= status < 300:
+                    return time.monotonic() - begin
+                last = f"it answered {status}"
+            waited = time.monotonic() - begin
+            if waited > self._spec.ready_within_s:
+                raise WorkloadError(
+                    f"the server was not ready after {waited:.0f} s: {last} at {self._spec.ready}{self._log_ends()}"
+                )
+            time.sleep(LOOK_S)
+
+    def gone(self, *, within_s: float = 0.0) -> str | None:
+        """How it ended, now or within this time, with the last lines of its log; None: it runs."""
+        try:
+            code = self._process.wait(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            return None
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"{how}{self._log_ends()}"
+
+    def stop(self) -> None:
+        """Ask it to end, wait, then kill its group and whatever it has started elsewhere."""
+        import psutil
+
+        offspring = []
+        with contextlib.suppress(psutil.Error):
+            offspring = psutil.Process(self.pid).children(recursive=True)
+        self._signal(_SIGNALS[self._spec.stop])
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=PATIENCE_S)
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=PATIENCE_S)
+        for process in offspring:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(offspring, timeout=PATIENCE_S)
+        self._log.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def _log_ends(self) -> str:
+        if self._log.closed:
+            return ""
+        size = os.fstat(self._log.fileno()).st_size
+        tail = os.pread(self._log.fileno(), 4096, max(size - 4096, 0)).decode(errors="replace")
+        lines = ["".join(c if c.isprintable() else "?" for c in line).strip() for line in tail.splitlines()]
+        last = [line[-120:] for line in lines if line][-QUOTED_LINES:]
+        return f"; its log ends: {' / '.join(last)}" if last else "; it logged nothing"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOCAL, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,134 @@
+"""Prompts by length, or from a file: each a new one, so that no cache of prefixes answers for the model.
+
+Words are common and short, so that most tokenizers make one token of each; how many tokens a prompt really had is what
+the server counts. The lengths follow from the seed; the words also from a salt, so that a second run, or a second
+tenant of the same server, never finds the first one's prompts in a cache.
+"""
+
+import json
+import math
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from cotenant import opening
+from cotenant.errors import WorkloadError
+from cotenant.workloads.options import Options
+
+LARGEST_FILE = 64 << 20
+LONGEST_PROMPT = 1 << 20
+_TEXT = """
+time year people way day man thing woman life child world school state family student group country problem
+hand part place case week company system program question work number night point home water room mother area
+money story fact month lot right study book eye job word business issue side kind head house service friend
+father power hour game line end member law car city name team minute idea kid body back parent face others
+level office door health person art war history party result change morning reason research girl guy moment
+air teacher force
+"""
+WORDS = _TEXT.split()
+
+
+class PromptOptions(Options):
+    """`prompts: {tokens: 128, cv: 0.5, shared: 0.25}` or `{file: prompts.jsonl}`."""
+
+    tokens: int = Field(default=64, ge=1, le=LONGEST_PROMPT)
+    """Mean length; each word counts as a token."""
+    cv: float = Field(default=0.0, ge=0, le=3)
+    """Spread of the lengths over their mean (log-normal); 0: all alike."""
+    shared: float = Field(default=0.0, ge=0, le=1)
+    """The part of each prompt that is the same in all: what a cache of prefixes can keep."""
+    file: str | None = None
+    """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, taken in turn."""
+    repeat: bool = False
+    """Send the same prompts again in each window, where a cache may answer; False: each is new."""
+
+    @model_validator(mode="after")
+    def _either(self) -> "PromptOptions":
+        if self.file is not None and self.model_fields_set & {"tokens", "cv"}:
+            raise ValueError("a file has lengths of its own: give `file`, or `tokens` and `cv`")
+        return self
+
+
+def _random(seed: str) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - words, not secrets
+
+
+class Prompts:
+    """The prompts of one tenant, by number."""
+
+    def __init__(self, options: PromptOptions, seed: int) -> None:
+        self._options, self._seed = options, seed
+        self._texts = None if options.file is None else read_prompts(Path(options.file))
+        self._salt = "" if options.repeat else os.urandom(6).hex()
+        self._prefix = _random(f"prefix {seed}").choices(WORDS, k=4096)
+        self._sent = 0
+
+    def next(self, number: int) -> str:
+        """The prompt of the next request; ``number`` is its place in the window."""
+        place = number if self._options.repeat else self._sent
+        self._sent += 1
+        if self._texts is not None:
+            text = self._texts[place % len(self._texts)]
+            return text if self._options.repeat or place < len(self._texts) else f"{self._salt} {place} {text}"
+        words = _random(f"{self._seed} {place}")
+        length = self._length(words)
+        shared = round(length * self._options.shared)
+        own = _random(f"{self._salt} {self._seed} {place}").choices(WORDS, k=length - shared)
+        repeats = -(-shared // len(self._prefix))
+        return " ".join([*(self._prefix * repeats)[:shared], *own])
+
+    def _length(self, words: random.Random) -> int:
+        mean, cv = self._options.tokens, self._options.cv
+        if cv == 0:
+            return mean
+        sigma = math.sqrt(math.log1p(cv * cv))
+        return min(max(round(words.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)), 1), LONGEST_PROMPT)
+
+
+def read_prompts(path: Path) -> Sequence[str]:
+    """The prompts in a file of JSON lines.
+
+    Raises:
+        WorkloadError: It can't be read, or a line holds no prompt.
+    """
+    try:
+        lines = opening.read_bytes(path.expanduser(), most=LARGEST_FILE).decode().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = opening.why(error) if isinstance(error, OSError) else "it is not UTF-8"
+        raise WorkloadError(f"the prompts in {path} can't be read: {why}") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        text = _prompt_of(line)
+        if not text:
+            raise WorkloadError(
+                f"{path}:{number} holds no prompt",
+                hint="each line is an object with `prompt`, `text`, `messages` or `conversations`",
+            )
+        found.append(text)
+    if not found:
+        raise WorkloadError(f"{path} holds no prompts")
+    return found
+
+
+def _prompt_of(line: str) -> str | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(entry, str):
+        return entry
+    if not isinstance(entry, dict):
+        return None
+    for key in ("prompt", "text"):
+        if isinstance(entry.get(key), str):
+            return str(entry[key])
+    for key, said in (("messages", "content"), ("conversations", "value")):
+        turns = entry.get(key)
+        if isinstance(turns, list) and turns and isinstance(turns[0], dict) and isinstance(turns[0].get(said), str):
+            return str(turns[0][said])
+    return None

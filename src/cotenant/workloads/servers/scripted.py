@@ -1,0 +1,188 @@
+"""A server whose times are known: `python -m cotenant.workloads.servers.scripted --port 8000 --ttft 0.02 --itl 0.005`.
+
+It speaks the OpenAI API and the Open Inference Protocol, computes nothing, and takes any number of requests at once.
+Each token carries the time at which it was sent, on this machine's monotonic clock, so that what a client measures can
+be held against the truth. `/stats` says how many requests it has had under way at most.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MODEL = "scripted"
+LARGEST_BODY = 64 << 20
+Send = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """How long things take, seconds, and what goes wrong."""
+
+    ttft_s: float = 0.02
+    itl_s: float = 0.005
+    sleep_s: float = 0.2
+    fault: str = ""
+    """`500`: refuse; `rubbish`: stream what is not JSON; `break`: end half way; `die`: end the process."""
+    after: int = 0
+    """Requests that are answered well before the fault sets in."""
+
+
+class ScriptedServer:
+    """Counts what is under way, and answers by the script."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.served = self.under_way = self.most_under_way = 0
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, request by request."""
+        try:
+            while (asked := await _request(reader)) is not None:
+                self.under_way += 1
+                self.most_under_way = max(self.most_under_way, self.under_way)
+                try:
+                    await self._answer(*asked, writer)
+                finally:
+                    self.under_way -= 1
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, path: str, body: Mapping[str, Any], writer: asyncio.StreamWriter) -> None:
+        match path.partition("?")[0]:
+            case "/health" | "/v2/health/ready":
+                self.most_under_way = 0
+                await _json(writer, {"status": "ready"})
+            case "/stats":
+                await _json(writer, {"most_under_way": self.most_under_way, "served": self.served})
+            case "/v1/models":
+                await _json(writer, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+            case "/v2":
+                await _json(writer, {"name": MODEL, "extensions": ["binary_tensor_data"]})
+            case "/v2/models/scripted":
+                tensor = {"name": "ids", "datatype": "INT64", "shape": [-1, -1]}
+                await _json(writer, {"name": MODEL, "inputs": [tensor], "outputs": []})
+            case "/sleep" | "/v1/embeddings" | "/v2/models/scripted/infer":
+                await self._slept(writer)
+            case "/v1/chat/completions" | "/v1/completions":
+                await self._generate(body, writer, chat="chat" in path)
+            case _:
+                await _json(writer, {"error": {"message": f"nothing is at {path}"}}, status="404 Not Found")
+
+    async def _slept(self, writer: asyncio.StreamWriter) -> None:
+        if await self._fails(writer):
+            return
+        await asyncio.sleep(self._script.sleep_s)
+        await _json(writer, {"slept_s": self._script.sleep_s, "data": [], "usage": {"prompt_tokens": 1}})
+
+    async def _generate(self, body: Mapping[str, Any], writer: asyncio.StreamWriter, *, chat: bool) -> None:
+        begin = time.monotonic()
+        if await self._fails(writer):
+            return
+        tokens = int(body.get("max_tokens", 16))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        if chat:
+            _event(writer, {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})
+        broken = self._faulty and self._script.fault == "break"
+        for number in range(tokens // 2 if broken else tokens):
+            await _until(begin + self._script.ttft_s + number * self._script.itl_s)
+            if self._faulty and self._script.fault == "rubbish":
+                _chunk(writer, b"data: this is not JSON\n\n")
+                continue
+            text = {"delta": {"content": "word "}} if chat else {"text": "word "}
+            _event(writer, {"sent_ns": time.monotonic_ns(), "choices": [{"index": 0, **text}]})
+        if broken:
+            writer.transport.abort()
+            return
+        prompt = len(str(body.get("prompt") or body.get("messages") or "").split())
+        _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
+        _chunk(writer, b"data: [DONE]\n\n")
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    @property
+    def _faulty(self) -> bool:
+        return bool(self._script.fault) and self.served > self._script.after
+
+    async def _fails(self, writer: asyncio.StreamWriter) -> bool:
+        """Count the request; refuse it or end, if the script says so."""
+        self.served += 1
+        if self._faulty and self._script.fault == "die":
+            sys.stderr.write("scripted: out of patience, ending now\n")
+            os._exit(3)
+        if self._faulty and self._script.fault == "500":
+            await _json(writer, {"error": {"message": "scripted failure"}}, status="500 Internal Server Error")
+            return True
+        return False
+
+
+async def _until(moment_s: float) -> None:
+    """Up to a millisecond late, as the loop's timers are: each token says when it was really sent."""
+    left = moment_s - time.monotonic()
+    if left > 0:
+        await asyncio.sleep(left)
+
+
+async def _request(reader: asyncio.StreamReader) -> tuple[str, Mapping[str, Any]] | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.split("\r\n")
+    headers = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    size = int(headers.get("content-length", 0))
+    body = await reader.readexactly(size) if 0 < size <= LARGEST_BODY else b""
+    try:
+        document = json.loads(body) if body else {}
+    except ValueError:
+        document = {}
+    return first.split(" ")[1], document if isinstance(document, dict) else {}
+
+
+def _event(writer: asyncio.StreamWriter, document: Mapping[str, Any]) -> None:
+    _chunk(writer, b"data: " + json.dumps(document).encode() + b"\n\n")
+
+
+def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+
+async def _json(writer: asyncio.StreamWriter, document: Mapping[str, Any], status: str = "200 OK") -> None:
+    body = json.dumps(document).encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await writer.drain()
+
+
+async def run(port: int, script: Script) -> None:
+    """Serve on the loopback interface until stopped."""
+    server = await asyncio.start_server(ScriptedServer(script).handle, "127.0.0.1", port)
+    sys.stderr.write(f"scripted: listening on port {port}\n")
+    async with server:
+        await server.serve_forever()
+
+
+def main() -> None:
+    """Read the command line and serve."""
+    parser = argparse.ArgumentParser(description="A server whose times are known.")
+    parser.add_argument("--port", type=int, required=True)
+    usual = Script()
+    parser.add_argument("--ttft", type=float, default=usual.ttft_s, help="seconds to the first token")
+    parser.add_argument("--itl", type=float, default=usual.itl_s, help="seconds between tokens")
+    parser.add_argument("--sleep", type=float, default=usual.sleep_s, help="seconds that /sleep takes")
+    parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die"], default="")
+    parser.add_argument("--after", type=int, default=0, help="requests before the fault sets in")
+    given = parser.parse_args()
+    script = Script(given.ttft, given.itl, given.sleep, given.fault, given.after)
+    asyncio.run(run(given.port, script))
+
+
+if __name__ == "__main__":
+    main()

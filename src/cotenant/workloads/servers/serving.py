@@ -1,0 +1,125 @@
+"""What every server workload has in common: where the server is, who starts it, and what it leaves behind."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import Field, field_validator
+
+from cotenant.errors import WorkloadError
+from cotenant.workloads.protocol import Answer, WorkloadSpec
+from cotenant.workloads.servers.address import Address, read_address
+from cotenant.workloads.servers.http11 import Connections
+from cotenant.workloads.servers.listeners import listening
+from cotenant.workloads.servers.process import ServerProcess
+from cotenant.workloads.yours.stated import StatedOptions
+
+LAST_MOMENT_S = 0.3
+
+
+class ServerOptions(StatedOptions):
+    """The part of `params` that every server's workload knows."""
+
+    headers: dict[str, str] = Field(default_factory=dict)
+    timeout_s: float = Field(default=60.0, gt=0)
+    """For one request, from connecting to the end of its answer."""
+
+    @field_validator("headers")
+    @classmethod
+    def _plain(cls, headers: dict[str, str]) -> dict[str, str]:
+        for key, value in headers.items():
+            if not key or not (key + value).isascii() or not (key + value).isprintable() or ":" in key:
+                raise ValueError(f"the header {key!r} is not plain text on one line")
+        return headers
+
+
+@dataclass(slots=True)
+class Standing:
+    """A server that can be talked to, ours or not."""
+
+    address: Address
+    process: ServerProcess | None
+    ready_s: float | None
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that serve."""
+        return (self.process.pid,) if self.process is not None else listening(self.address)
+
+    def gone(self) -> str | None:
+        """How ours ended; its connections break a moment before."""
+        how = None if self.process is None else self.process.gone(within_s=LAST_MOMENT_S)
+        return None if how is None else f"the server {how}"
+
+    def stop(self) -> None:
+        """Stop it if it is ours."""
+        if self.process is not None:
+            self.process.stop()
+
+    def facts(self) -> Mapping[str, object]:
+        """What is recorded of it."""
+        if self.process is None:
+            return {"server": "was running"}
+        return {"server": "started by cotenant", "ready_s": self.ready_s, "server_pid": self.process.pid}
+
+
+def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
+    """The address that the workload names; None: cotenant starts the server and chooses the port.
+
+    Raises:
+        WorkloadError: It is wrong, missing, or given although cotenant chooses it.
+    """
+    text = spec.name.removeprefix(prefix).strip()
+    if spec.server is not None:
+        if text:
+            raise WorkloadError(
+                f"`{spec.name}` names an address, and `server` starts one on a port that cotenant chooses",
+                hint=f"write `workload: '{prefix}'`, or leave `server` out",
+            )
+        return None
+    if not text:
+        raise WorkloadError(
+            f"`{spec.name}` names no address",
+            hint=f"write `workload: {prefix}http://127.0.0.1:8000`, or say how to start it: `server: {{start: ...}}`",
+        )
+    return read_address(text)
+
+
+def stand(spec: WorkloadSpec, prefix: str) -> Standing:
+    """The server of this workload: started now and ready, or the one at its address."""
+    address = address_in(spec, prefix)
+    if spec.server is None:
+        assert address is not None
+        return Standing(address, None, None)
+    process = ServerProcess(spec.server)
+    try:
+        return Standing(process.address, process, process.wait_until_ready())
+    except BaseException:
+        process.stop()
+        raise
+
+
+class HttpClient:
+    """The part of a client that does not depend on what is asked."""
+
+    slots: tuple[str, ...] = ()
+    first_output: int | None = None
+
+    def __init__(self, standing: Standing, options: ServerOptions, warm: int, headers: Mapping[str, str]) -> None:
+        self.standing = standing
+        self.warm = warm
+        self.connections = Connections(standing.address, options.timeout_s, {**headers, **options.headers})
+
+    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
+        """See one request through."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        await self.connections.close()
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that serve."""
+        return self.standing.pids()
+
+    def gone(self) -> str | None:
+        """How the server ended, if it is ours and has."""
+        return self.standing.gone()

@@ -1,0 +1,96 @@
+"""`server:` of a tenant: how to start the server that its workload talks to."""
+
+import shlex
+import string
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from cotenant.workloads.servers.presets import PRESETS
+
+PORT = "port"
+
+
+class ServerSpec(BaseModel):
+    """How a server is started, when it is ready, and how it is stopped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    start: str = Field(
+        description="The command, without a shell; `{port}` stands for the port that cotenant chooses.",
+        examples=["python serve.py --port {port}"],
+    )
+    ready: str = Field(
+        default="/health", description="Path that answers with a 2xx as soon as it can serve.", examples=["/health"]
+    )
+    ready_within_s: float = Field(
+        default=600.0, gt=0, le=3600, description="Seconds after which it is given up.", examples=[60]
+    )
+    env: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="Environment, beside that of the sharing.",
+        examples=[{"VLLM_CPU_KVCACHE_SPACE": "2"}],
+    )
+    warm: int = Field(default=0, ge=0, le=100_000, description="Requests to serve before any is measured.")
+    stop: Literal["term", "int", "kill"] = Field(
+        default="term", description="The signal that asks it to end; what stays is killed."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, value: Any) -> Any:
+        """`{preset: vllm, model: ..., args: ...}` spelled out: what is written down says what was run."""
+        if not isinstance(value, dict) or "preset" not in value:
+            return value
+        preset = PRESETS.get(value["preset"]) if isinstance(value["preset"], str) else None
+        if preset is None:
+            raise ValueError(f"there is no preset {value['preset']!r}; expected one of {', '.join(PRESETS)}")
+        given = {key: one for key, one in value.items() if key not in {"preset", "model", "args"}}
+        if "start" in given:
+            raise ValueError("give preset or start, not both")
+        model, needs_model = value.get("model"), "{model}" in preset.start
+        if needs_model and not isinstance(model, str):
+            raise ValueError(f"the preset {preset.name} needs a model: a folder, or a name that it knows")
+        start = preset.start.replace("{model}", shlex.quote(str(model)).replace("{", "{{").replace("}", "}}"))
+        if value.get("args"):
+            start = f"{start} {value['args']}"
+        return {"start": start, "ready": preset.ready, **given}
+
+    @field_validator("warm", mode="before")
+    @classmethod
+    def _with_its_unit(cls, value: object) -> object:
+        return value.removesuffix("requests").strip() if isinstance(value, str) else value
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: one if isinstance(one, str) else str(one) for key, one in value.items()}
+
+    @field_validator("ready")
+    @classmethod
+    def _path(cls, ready: str) -> str:
+        if not ready.startswith("/") or not ready.isascii() or not ready.isprintable() or " " in ready:
+            raise ValueError("expected a path such as /health")
+        return ready
+
+    @model_validator(mode="after")
+    def _names_the_port(self) -> Self:
+        try:
+            words = shlex.split(self.start)
+            names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+        except ValueError as error:
+            raise ValueError(f"start can't be split into arguments: {str(error).lower()}") from None
+        if not words:
+            raise ValueError("start names no program")
+        if PORT not in names:
+            raise ValueError("start has no {port}: cotenant chooses a free port and has to tell the server")
+        if others := sorted(set(names) - {PORT}):
+            raise ValueError(f"start holds {{{others[0]}}}; only {{port}} is filled in, and {{{{ }}}} stand for braces")
+        return self
+
+    def arguments(self, port: int) -> list[str]:
+        """The command, with its port."""
+        return [word.format(port=port) for word in shlex.split(self.start)]

@@ -1,0 +1,48 @@
+"""A server whose times are known, in a process of its own."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+
+class Running:
+    """A scripted server that runs."""
+
+    def __init__(self, *options: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        command = [sys.executable, "-m", "cotenant.workloads.servers.scripted", "--port", str(self.port), *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self.address = f"http://127.0.0.1:{self.port}"
+        for _ in range(400):
+            try:
+                self.get("/health")
+            except OSError:
+                time.sleep(0.02)
+            else:
+                return
+        raise AssertionError("the scripted server did not start")
+
+    def get(self, path: str):
+        with urllib.request.urlopen(self.address + path, timeout=5) as answer:
+            return json.load(answer)
+
+
+@pytest.fixture
+def scripted():
+    running = []
+
+    def start(*options: str) -> Running:
+        running.append(Running(*options))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.process.kill()
+        one.process.wait()

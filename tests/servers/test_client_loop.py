@@ -1,0 +1,152 @@
+"""A server's client: several requests under way, sent when they are due, recorded whatever becomes of them."""
+
+import asyncio
+import os
+import time
+
+import numpy as np
+import pytest
+
+from cotenant.errors import RequestFailed
+from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared_memory_fd
+from cotenant.measure.tenants.concurrent import serve_concurrently
+from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, SeatOrder, Usage
+from cotenant.tenancy.records import MISSING_NS
+from cotenant.workloads.protocol import Answer
+
+MS = 1_000_000
+
+
+class Sleepy:
+    """Takes a while for each request, and notes how many are under way."""
+
+    slots = ("begin", "end")
+    first_output = 0
+    warm = 0
+
+    def __init__(self, seconds=0.02, fails=None, hangs_from=None):
+        self.seconds, self.fails, self.hangs_from = seconds, fails, hangs_from
+        self.under_way = self.most = self.sent = 0
+
+    async def request(self, number, mark):
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        self.sent += 1
+        try:
+            if self.hangs_from is not None and number >= self.hangs_from:
+                await asyncio.sleep(60)
+            await asyncio.sleep(self.seconds / 2)
+            if self.fails:
+                raise self.fails
+            mark(0)
+            await asyncio.sleep(self.seconds / 2)
+            mark(1)
+            return Answer(7, 3)
+        finally:
+            self.under_way -= 1
+
+    def gone(self):
+        return None
+
+
+def window(client, *, outstanding=0, schedule_ms=(), window_ms=100, lead_ms=20, patience_ms=5000, capacity=500):
+    """One window of one tenant; gives how it ended, the kinds of error, and the recorded columns."""
+    board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
+    board, loop = Board(board_fd), asyncio.new_event_loop()
+    start = time.monotonic_ns() + 5 * MS
+    order = SeatOrder(
+        index=0,
+        seats=1,
+        start_ns=start,
+        window_start_ns=start + lead_ms * MS,
+        window_end_ns=start + (lead_ms + window_ms) * MS,
+        deadline_ns=start + (lead_ms + window_ms + patience_ms) * MS,
+        outstanding=outstanding,
+        scheduled=len(schedule_ms),
+        synchronised=False,
+        own_process=True,
+    )
+    slots = len(client.slots) + len(ANSWER_COLUMNS)
+    try:
+        with opened(arena_fd, capacity=capacity, slots=slots) as arena:
+            part = arena.part(0, capacity)
+            part.intended[: len(schedule_ms)] = start + np.array(schedule_ms, np.int64) * MS
+            served, kinds = serve_concurrently(client, loop, order, part, board.page(0), lambda: Usage(0, 0, 0))
+            columns = {
+                name: np.array(getattr(part, name)[: served.recorded])
+                for name in ("intended", "started", "first", "done", "ok")
+            }
+            ends = np.array(part.slot_ends[:, : served.recorded])
+            columns |= dict(zip((*client.slots, *ANSWER_COLUMNS), ends, strict=True))
+            del part
+        return served, kinds, columns, order
+    finally:
+        loop.close()
+        board.close()
+        os.close(board_fd)
+        os.close(arena_fd)
+
+
+@pytest.mark.parametrize("n", [1, 8])
+def test_a_closed_load_keeps_that_many_under_way(n):
+    client = Sleepy()
+    served, _, columns, _ = window(client, outstanding=n)
+    assert client.most == n
+    assert served.errors == 0
+    assert (columns["ok"] == 1).all()
+
+
+def test_the_next_request_of_a_closed_load_is_due_when_one_ends():
+    _, _, columns, order = window(Sleepy(), outstanding=2)
+    ended = set(columns["done"].tolist())
+    assert columns["intended"][:2].tolist() == [order.start_ns] * 2
+    assert all(due in ended for due in columns["intended"][2:].tolist())
+
+
+def test_an_open_load_sends_what_is_due_whatever_is_under_way():
+    client = Sleepy(seconds=0.2)
+    served, _, columns, order = window(client, schedule_ms=range(0, 120, 10))
+    assert client.most == 12
+    assert served.recorded == 12
+    assert (columns["started"] >= columns["intended"]).all()
+    assert columns["intended"].tolist() == [order.start_ns + at * MS for at in range(0, 120, 10)]
+
+
+def test_each_part_and_the_tokens_are_recorded():
+    _, _, columns, _ = window(Sleepy(), outstanding=1)
+    assert (columns["first"] == columns["begin"]).all()
+    assert (columns["started"] < columns["first"]).all()
+    assert (columns["first"] < columns["end"]).all()
+    assert (columns["end"] <= columns["done"]).all()
+    assert set(columns["tokens_in"]) == {7}
+    assert set(columns["tokens_out"]) == {3}
+
+
+def test_errors_have_a_kind_and_a_tenant_that_only_fails_gives_up():
+    served, kinds, columns, _ = window(Sleepy(seconds=0.001, fails=RequestFailed("http 503", "busy")), outstanding=4)
+    assert kinds == ("http 503",)
+    assert (served.gave_up, served.error) == (True, "busy")
+    assert ERRORS_IN_A_ROW <= served.errors < ERRORS_IN_A_ROW + 4
+    failed = columns["done"] != MISSING_NS
+    assert set(columns["kind"][failed]) == {0}
+    assert (columns["first"] == MISSING_NS).all()
+
+
+def test_what_never_ends_is_recorded_as_never_done():
+    served, _, columns, _ = window(Sleepy(hangs_from=2), schedule_ms=(0, 30, 60), patience_ms=50)
+    assert columns["done"][2] == MISSING_NS
+    assert columns["ok"].tolist() == [1, 1, 0]
+    assert not served.stopped_early
+
+
+def test_what_was_sent_after_the_window_is_waited_for():
+    client = Sleepy(seconds=0.05)
+    _, _, columns, _ = window(client, outstanding=4)
+    assert client.under_way == 0
+    assert (columns["done"] != MISSING_NS).all()
+
+
+def test_a_full_arena_is_said():
+    served, _, _, _ = window(Sleepy(seconds=0.001), outstanding=4, capacity=20)
+    assert served.overflowed
+    assert served.recorded == 20

@@ -1,0 +1,79 @@
+"""Servers by name, and a model written out for them."""
+
+import json
+
+import pytest
+
+from cotenant.cli.main import main
+from cotenant.errors import StudyError
+from cotenant.study.files import study_from
+from cotenant.workloads.servers.presets import PRESETS
+from cotenant.workloads.servers.spec import ServerSpec
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_each_preset_is_a_start_line_with_a_port(name):
+    spec = ServerSpec.model_validate({"preset": name, "model": "a model", "args": "--flag 1", "warm": "20 requests"})
+    arguments = spec.arguments(8123)
+    assert any("8123" in word for word in arguments)
+    assert "a model" in arguments or "{model}" not in PRESETS[name].start
+    assert arguments[-2:] == ["--flag", "1"]
+    assert (spec.ready, spec.warm) == (PRESETS[name].ready, 20)
+
+
+def test_a_study_that_names_a_preset_is_written_down_with_its_start_line():
+    study = study_from({"tenants": {"a": {"workload": "openai:", "server": {"preset": "vllm", "model": "m"}}}})
+    assert study.tenants["a"].server.start == "vllm serve m --host 127.0.0.1 --port {port}"
+    assert "vllm serve m" in study.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("server", "sentence"),
+    [
+        ({"preset": "vlm", "model": "m"}, "there is no preset 'vlm'; expected one of vllm, sglang"),
+        ({"preset": "vllm"}, "the preset vllm needs a model"),
+        ({"preset": "vllm", "model": "m", "start": "x {port}"}, "give preset or start, not both"),
+    ],
+)
+def test_a_wrong_preset_is_one_sentence(server, sentence):
+    with pytest.raises(StudyError) as refused:
+        study_from({"tenants": {"a": {"workload": "openai:", "server": server}}})
+    assert sentence in refused.value.problems[0]
+
+
+def test_servers_are_listed_with_what_was_never_run(capsys):
+    assert main(["workloads", "servers", "--json"]) == 0
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert list(listed) == ["vllm", "sglang", "tei", "llama.cpp", "ollama", "triton", "transformers", "cotenant"]
+    assert listed["sglang"]["tried"] is None
+    assert main(["workloads", "servers"]) == 0
+    assert "never run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["gpt2-mini", "llama-3.2-1b-mini"])
+def test_an_exported_model_is_loaded_and_every_token_it_makes_has_a_text(tmp_path, capsys, name):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path / "model"
+    assert main(["workloads", "export", name, str(folder), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)
+    assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= set(written["files"])
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    asked = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "time year people"}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    assert asked["input_ids"].shape == (1, 5)  # a word is a token
+    made = model.generate(**asked, max_new_tokens=4, min_new_tokens=4, do_sample=False)[0, 5:]
+    assert all(tokenizer.decode([token]).strip() for token in made.tolist())
+
+
+def test_what_servers_do_not_load_is_not_exported(tmp_path, capsys):
+    assert main(["workloads", "export", "resnet50", str(tmp_path / "x")]) == 1
+    assert "resnet50 is not a language model" in capsys.readouterr().err
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    assert main(["workloads", "export", "gpt2-mini", str(tmp_path / "full")]) == 1
+    assert "is not an empty folder" in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""Whole runs with servers as tenants: what the server sees, what the records hold, what goes wrong."""
+
+import sys
+
+import psutil
+import pytest
+
+from cotenant import run
+from cotenant.errors import TenantFailed
+from cotenant.store.reading import open_runs
+from cotenant.study.files import study_from
+
+SCRIPTED = f"{sys.executable} -m cotenant.workloads.servers.scripted --port {{port}} --ttft 0.01 --itl 0.002"
+
+
+def carry_out(tmp_path, tenants, **study):
+    """The run of a study in one short block."""
+    whole = {"mixes": ["solo"], "blocks": 1, "window": "500ms", "lead": "100ms", "tenants": tenants, **study}
+    return run(study_from(whole), out=tmp_path)
+
+
+def rows(tmp_path, query):
+    [folder] = [path.parent for path in tmp_path.rglob("manifest.json")]
+    with open_runs([folder]) as runs:
+        return runs.con.execute(query).fetchall()
+
+
+def test_the_server_sees_as_many_requests_at_once_as_the_load_says(tmp_path, scripted):
+    server = scripted("--sleep", "0.2")
+    carry_out(tmp_path, {"sleepy": {"workload": f"{server.address}/sleep", "load": "closed(8)"}})
+    assert server.get("/stats")["most_under_way"] == 8
+    [(pids,)] = rows(tmp_path, "SELECT DISTINCT observed->'$.server_pids[*]' FROM tenants WHERE tenant = 'sleepy'")
+    assert [int(pid) for pid in pids] == [server.process.pid]  # what it uses is the tenant's, not a stranger's
+
+
+def test_two_servers_are_started_measured_side_by_side_and_stopped(tmp_path):
+    chat = {
+        "workload": "openai:",
+        "server": {"start": SCRIPTED, "warm": "2 requests"},
+        "tokens": 8,
+        "load": "closed(4)",
+        "slo": {"ttft p95": "10s", "tpot p95": "1us"},
+    }
+    infer = {
+        "workload": "v2:",
+        "params": {"model": "scripted"},
+        "server": {"start": f"{SCRIPTED} --sleep 0.02", "ready": "/v2/health/ready"},
+        "load": "poisson(50)",
+    }
+    result = carry_out(tmp_path, {"chat": chat, "infer": infer}, mixes=["solo", "pairs"], window="1s")
+    by_tenant = dict(
+        rows(
+            tmp_path,
+            """SELECT tenant, [count(*), count(DISTINCT mix), min(tokens_out), max(tokens_out), count(first_ns),
+            min((first_ns - started_ns) // 1000)] FROM requests JOIN trials USING (run, trial)
+            WHERE ok AND block >= 0 GROUP BY tenant""",
+        )
+    )
+    served, mixes, fewest, most, firsts, quickest_us = by_tenant["chat"]
+    assert (mixes, fewest, most, firsts) == (2, 8, 8, served)
+    assert quickest_us >= 10_000  # the role alone comes at once, and is not a token
+    assert by_tenant["infer"][:4] == [by_tenant["infer"][0], 2, None, None]
+    [(tokens,)] = rows(tmp_path, "SELECT count(*) FROM stages WHERE tenant = 'chat' AND stage = 'token'")
+    [(begun,)] = rows(tmp_path, "SELECT count(*) FROM requests WHERE tenant = 'chat' AND ok")
+    assert tokens == 7 * begun
+    [slo] = [one["slo"] for one in result.summary.to_json()["tenants"] if one["tenant"] == "chat" and one["solo"]]
+    assert [(one["metric"], one["attainment"]["est"]) for one in slo["objectives"]] == [("ttft", 1.0), ("tpot", 0.0)]
+    assert slo["goodput_rps"]["est"] == 0.0
+    assert not [one for one in psutil.process_iter() if "cotenant.workloads.servers.scripted" in _command(one)]
+
+
+def test_a_server_that_dies_half_way_costs_its_own_trials_only(tmp_path):
+    mortal = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01 --fault die --after 60"}}
+    steady = {"workload": "http:/sleep", "server": {"start": f"{SCRIPTED} --sleep 0.01"}}
+    carry_out(tmp_path, {"mortal": mortal, "steady": steady}, loads=["closed(4)"], blocks=2)
+    found = dict(rows(tmp_path, "SELECT mix, list(verdict) FROM trials WHERE block >= 0 GROUP BY mix"))
+    assert "invalid" in found["mortal"]
+    assert "invalid" not in found["steady"]
+    errors = [error for (error,) in rows(tmp_path, "SELECT error FROM tenants WHERE tenant = 'mortal'") if error]
+    assert any("the server ended with exit code 3; its log ends: " in error for error in errors), errors
+    assert any("out of patience, ending now" in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("server", "sentence"),
+    [
+        ({"start": f"{SCRIPTED} --fault nonsense"}, "the server ended with exit code 2; its log ends: "),
+        ({"start": SCRIPTED, "ready": "/nowhere", "ready_within_s": 1}, "it answered 404 at /nowhere; its log ends: "),
+        ({"start": f"{SCRIPTED} --fault 500"}, "answered 500 Internal Server Error: "),
+    ],
+)
+def test_a_server_that_can_not_serve_is_said_before_the_first_trial(tmp_path, server, sentence):
+    with pytest.raises(TenantFailed, match=sentence):
+        carry_out(tmp_path, {"a": {"workload": "http:/sleep", "server": server}})
+
+
+def _command(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
