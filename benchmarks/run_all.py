@@ -223,6 +223,40 @@ def placement(found: dict[str, Any]) -> Iterable[str]:
     yield f"A replay of {found['jobs']:,} jobs on {found['gpus']:,} GPUs: {each}. `slack` is ours."
 
 
+def predict(found: dict[str, Any]) -> Iterable[str]:
+    """Interference."""
+    small, large = found["pairs_and_triples_of_30"], found["pairs_of_1000"]
+    yield (
+        f"All pairs and triples of 30 tenants on 5 ways to share ({small['mixes']:,} mixes), with intervals: "
+        f"{small['seconds']:.1f} s. All {large['mixes']:,} pairs of 1,000 tenants from {large['measured']:,} measured: "
+        f"{large['seconds']:.0f} s; at most {found['peak_bytes'] / 2**20:.0f} MiB."
+    )
+
+
+def planning(found: dict[str, Any]) -> Iterable[str]:
+    """Plans for serving tenants."""
+    yield (
+        "Synthetic tenants that disturb each other, on devices of two kinds; cost in prices of the large one. "
+        "The bound is proven by prices of the relaxation."
+    )
+    yield ""
+    yield "| tenants | best-fit decreasing | plan | bound | above the bound | at once, s | seconds |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in found["hundred"]:
+        yield (
+            f"| 100 (seed {row['seed']}) | {row['best_fit_decreasing']:.1f} | {row['cost']:.1f} | {row['bound']:.2f} | "
+            f"{row['gap']:.1%} | {row['at_once_s']:.2f} | {row['seconds']:.1f} |"
+        )
+    row = found["thousand"]
+    above = row["cost"] / row["bound"] - 1 if row["bound"] else float("nan")
+    yield (
+        f"| 1,000 on 400 devices | {row['best_fit_decreasing']:.1f} | {row['cost']:.1f} | {row['bound']:.1f} | "
+        f"{above:.0%} | {row['at_once_s']:.2f} | {row['seconds']:.0f} |"
+    )
+    yield ""
+    yield f"The plan for 1,000 tenants costs {row['below_greedy']:.1%} less than best-fit decreasing."
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
@@ -232,8 +266,10 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Reporting", "report", report),
     ("The database of many GPUs", "variability_analysis", variability_analysis),
     ("Placing jobs", "placement", placement),
+    ("Planning for tenants", "planning", planning),
     ("Viewing many runs", "view", view),
     ("Simulating", "simulation", simulation),
+    ("Predicting mixes", "predict", predict),
     ("Building workloads", "building", building),
     ("Searching among siblings", "search_siblings", search_siblings),
     ("Scoring candidates of a search", "search_scoring", search_scoring),

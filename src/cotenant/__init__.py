@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cotenant.analyse.sharing.summary import TenantSummary as TenantSummary
     from cotenant.analyse.variability.drift import Drift as Drift
     from cotenant.analyse.variability.summary import Variability as Variability
+    from cotenant.api.active import ActiveResult as ActiveResult
+    from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
@@ -60,8 +62,10 @@ if TYPE_CHECKING:
     from cotenant.api.plan_check import check_plan as check_plan
     from cotenant.api.plan_serving import Planned as Planned
     from cotenant.api.plan_serving import export_plan as export_plan
+    from cotenant.api.plan_serving import moves_from as moves_from
     from cotenant.api.plan_serving import plan_tenants as plan_tenants
     from cotenant.api.plan_serving import write_plan as write_plan
+    from cotenant.api.plan_serving import write_plan_page as write_plan_page
     from cotenant.api.predict import predict as predict
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
@@ -123,6 +127,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "api.active": "ActiveResult run_active",
     "api.batch": "batch",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
@@ -133,7 +138,7 @@ _HOMES = {
     "api.lists": "list_devices list_studies list_workloads",
     "api.plan": "compare_policies plan",
     "api.plan_check": "Checked check_plan",
-    "api.plan_serving": "Planned export_plan plan_tenants write_plan",
+    "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
     "api.predict": "predict",
     "api.profile": "Profile profile",
     "api.report": "Written report",

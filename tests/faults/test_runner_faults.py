@@ -116,6 +116,37 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
     assert RunFolder.open(path).manifest["state"] == "complete"
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_that_is_told_to_end_says_so_in_its_manifest(tmp_path, study, number, code):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
+    process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
+    give_up = time.monotonic() + 180
+    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    os.kill(process.pid, number)  # as a service manager does: to the runner alone
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == code, err
+    assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
+    assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
+    assert alive_in(tmp_path) == []
+
+
+def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
+    process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
+    give_up = time.monotonic() + 180
+    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
+    assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
+    assert alive_in(tmp_path) == []
+
+
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
     study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 2s"))  # it is asked to stop before its end
     process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)

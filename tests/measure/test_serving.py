@@ -53,6 +53,7 @@ def tenant(*, window_ms=40, lead_ms=10, drain_ms=9_000, schedule_ms=(), outstand
         outstanding=0 if len(schedule_ms) else outstanding,
         scheduled=len(schedule_ms),
         synchronised=order.get("synchronised", False),
+        canary=order.get("canary", False),
         own_process=True,
     )
 
@@ -258,3 +259,17 @@ def test_warming_up_ends_when_times_have_settled():
 )
 def test_out_of_memory_is_told_from_other_errors(error, is_one):
     assert is_out_of_memory(error) is is_one
+
+
+def test_the_canary_is_timed_between_requests_and_is_nobodys_latency():
+    with tenant(window_ms=60, canary=True) as (_, _, run):
+        served, columns = run(Stage("compute", nap(1)))
+    assert served.canary_ns > 0
+    assert np.all(columns["intended"][1:] >= columns["done"][:-1])
+    assert (columns["intended"][1:] > columns["done"][:-1]).any(), "some requests were sent after a canary"
+
+
+def test_without_a_canary_nothing_is_timed():
+    with tenant() as (_, _, run):
+        served, _ = run(Stage("compute", nap(1)))
+    assert served.canary_ns is None

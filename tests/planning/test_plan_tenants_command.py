@@ -94,7 +94,7 @@ def test_a_check_of_a_plan_that_asks_too_much_says_missed(tmp_path, capsys):
     path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
     assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
     document = yaml.safe_load(out.read_text())
-    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 20000.0
+    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 6000.0
     out.write_text(yaml.safe_dump(document))
     capsys.readouterr()
     assert main(["plan", "--check", str(out)]) == 3
@@ -124,3 +124,11 @@ def test_what_is_not_a_plan_is_refused(tmp_path, capsys):
 def test_tenants_without_devices_are_asked_for_them(tmp_path, capsys):
     assert main(["plan", str(written(tmp_path, SMALL))]) != 0
     assert "--devices" in capsys.readouterr().err
+
+
+def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
+    path = written(tmp_path, "tenants: {big: {workload: bert-base, seq: 512, batch: 8, rate: 400/s, slo: {p99: 60ms}}}")
+    assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
+    assert "hint: sim:rtx-4090 could: add it to --devices" in said

@@ -198,3 +198,22 @@ def test_the_document_of_a_plan_says_how_to_carry_it_out():
     assert device["basis"] == "simulated"
     assert device["tenants"]["b"]["priority"] == 2
     assert device["tenants"]["a"]["expected"]["p99"]["upper_ms"] <= 100
+
+
+def test_the_page_of_a_plan_shows_who_has_what_and_runs_no_script():
+    from cotenant.reporting.html.plan_page import page
+
+    made = plan([tenant("a<b>", 20, 100), tenant("b", 20, 100)], [Work(10), Work(10)])
+    text = page(made, source="tenants.yaml")
+    assert "a&lt;b&gt;" in text
+    assert "a<b>" not in text
+    assert "<script" not in text
+    assert "no plan is better" in text
+    assert text.count("<rect") == 2
+
+
+def test_a_job_for_several_devices_never_gets_a_mig_instance():
+    kind = replace(BIG, ways=("processes", "mig"), mig=A100)
+    job = ServingTenant("train", 0.0, job=BatchJob(gpus=2, seconds=3600, stretch=1.0 + 1e-9))
+    made = plan([tenant("a", 5, 200, isolation="mig"), job], [Work(5), Work(100)], [kind])
+    assert {device.sharing: device.devices for device in made.devices} == {"mig": 1, "alone": 2}

@@ -71,7 +71,7 @@ def test_a_measured_mix_is_given_as_measured_and_moves_the_others():
     assert [one.basis for one in own.tenants] == ["measured, 4 blocks"] * 2
     assert [one.slowdown.est for one in own.tenants] == pytest.approx([1.9, 2.6])
     assert other.tenants[0].basis == "1 mix of this tenant"
-    assert other.tenants[1].basis == "prior and 1 mix of others"
+    assert other.tenants[1].basis == "1 mix of others"
     before = forecast(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
     assert other.tenants[0].slowdown.est > before
 

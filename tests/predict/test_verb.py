@@ -85,3 +85,12 @@ def test_runs_of_another_device_are_refused(study, some_pairs):
     with pytest.raises(CotenantError, match="was measured on") as caught:
         cotenant.predict(study, runs=[some_pairs], device="sim:h100-sxm5-80gb")
     assert "cotenant run" in caught.value.hint
+
+
+def test_the_database_serves_as_evidence(study, some_pairs):
+    home = study.parent / "runs" / ".database"
+    cotenant.db_add([some_pairs], db=home)
+    found = cotenant.predict(study, runs=["db"], db=home)
+    assert sum(mix.tenants[0].basis == "simulated, 2 blocks" for mix in found.mixes) == 2
+    with pytest.raises(CotenantError, match="has no run on"):
+        cotenant.predict(study, runs=["db"], db=home, device="sim:h100-sxm5-80gb")

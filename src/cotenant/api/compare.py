@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
+    from cotenant.analyse.sharing.evidence import TenantEvidence
     from cotenant.errors import CotenantError
     from cotenant.store.folder import RunFolder
 
@@ -23,7 +24,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
         RunFolderError: There are not enough runs, one can't be read, or they can't be compared.
     """
     from cotenant.analyse.comparison.environment import differences, forbids
-    from cotenant.analyse.comparison.history import compare_history
+    from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history
     from cotenant.analyse.comparison.pair import compare_pair
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
@@ -49,7 +50,12 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
         everything = evidence(opened)
     found: Comparison | History
     if len(folders) > 2:
-        found = compare_history(everything, margin=margin, notes=_notes(folders))
+        everything, left_out = _mostly_valid(everything)
+        if len(folders) - len(left_out) < FEWEST_RUNS:
+            raise RunFolderError(
+                f"A history needs three runs. {' '.join(left_out)}", hint="Measure on a quiet machine."
+            )
+        found = compare_history(everything, margin=margin, notes=[*left_out, *_notes(folders)])
     else:
         before, now = folders
         found = compare_pair(
@@ -71,6 +77,24 @@ def save_baseline(run: str | Path, name: str) -> Path:
     from cotenant.store import baselines
 
     return baselines.save(baselines.resolve(str(run)), name)
+
+
+def _mostly_valid(everything: "list[TenantEvidence]") -> "tuple[list[TenantEvidence], list[str]]":
+    """Evidence of the runs whose trials are mostly valid, and a sentence for each run that was left out."""
+    from cotenant.analyse.comparison.pair import quality
+
+    by_run: dict[str, list[TenantEvidence]] = {}
+    for item in everything:
+        by_run.setdefault(item.seen.run, []).append(item)
+    kept, said = [], []
+    for run, items in by_run.items():
+        found = quality(items)
+        if found.mostly_valid:
+            kept += items
+        else:
+            checks = ", ".join(found.failed_checks)
+            said.append(f"Run {run} was left out: {found.doubtful} of {found.trials} trials are not valid ({checks}).")
+    return kept, said
 
 
 def _notes(folders: "Sequence[RunFolder]") -> list[str]:

@@ -5,7 +5,7 @@ plan's prediction says. Requests come by the tenant's own process (bursts includ
 the scheduler, and count as kept if they are done within the objective.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from cotenant.scheduling import TenantCosts
 
 SEEDS = range(11, 19)
-LEAST_REQUESTS, LONGEST_S = 600, 600.0
+LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
+OBJECTIVES = 20
+"""A window is at least this many objectives long, so that a queue has the time to grow."""
 _HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
 
 
@@ -72,16 +74,21 @@ def check_plan(path: Path) -> Checked:
     Raises:
         StudyError: It can't be read or isn't a plan.
     """
-    document = _document(path)
+    document = read_plan(path)
     found = []
     for device in document["devices"]:
         for name, seat in device["tenants"].items():
             if seat.get("expected") and seat.get("rate_rps", 0) > 0:
-                found.append(_attained(device, name, seat))
+                found.append(attained(device, name, seat))
     return Checked(str(path), tuple(found))
 
 
-def _document(path: Path) -> Mapping[str, Any]:
+def read_plan(path: Path) -> Mapping[str, Any]:
+    """The document of a plan.yaml.
+
+    Raises:
+        StudyError: It can't be read or isn't a plan.
+    """
     from cotenant.study.tree import NotYaml, read
 
     try:
@@ -99,7 +106,10 @@ def _document(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _attained(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> Attained:
+def attained(
+    device: Mapping[str, Any], name: str, seat: Mapping[str, Any], *, seeds: Iterable[int] = SEEDS
+) -> Attained:
+    """One tenant of a plan's document under simulated arrivals."""
     from cotenant.scheduling import Contract, Scheduler
     from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
     from cotenant.tenancy.arrivals import arrivals_ns
@@ -109,10 +119,10 @@ def _attained(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> 
     costs, noise = _costs(simulation, device, seat)
     objective_s, quantile = _objective(seat["expected"], costs.steps)
     rate = float(seat["rate_rps"])
-    length = float(np.clip(LEAST_REQUESTS / rate, 5.0, LONGEST_S))
+    length = min(max(LEAST_REQUESTS / rate, OBJECTIVES * objective_s), LONGEST_S, MOST_REQUESTS / rate)
     load = Load(kind="gamma", rate_rps=rate, cv=float(seat.get("cv", 1.0)))
     parts, shed, times, count = [], 0, [], 0
-    for seed in SEEDS:
+    for seed in seeds:
         due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
         if not due.size:
             continue
@@ -177,14 +187,16 @@ def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -
 
 
 def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]) -> "tuple[TenantCosts, float]":
-    """What requests cost beside the neighbours that the plan gives them, and how much that varies."""
+    """What requests cost on the part and beside the neighbours that the plan gives them, and how much that varies.
+
+    The plan's slowdown is over the whole device alone, so that it holds the part too.
+    """
     from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
 
-    kind, sharing, batch = str(device["kind"]), str(device["sharing"]), int(seat["batch"])
+    kind, batch = str(device["kind"]), int(seat["batch"])
     slowdown = float(seat.get("slowdown", 1.0))
-    share = _share(simulation, kind, sharing, seat.get("share"))
     sizes = sorted({1, batch, *(2**power for power in range(12) if 2**power < batch)})
-    profiles = {size: simulation.profile(kind, 0, size, sharing, share) for size in sizes}
+    profiles = {size: simulation.profile(kind, 0, size, "", float("nan")) for size in sizes}
     one = profiles[1]
     noise = 0.05
     if one.outputs > 1:
@@ -199,11 +211,3 @@ def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[st
 def _curve(sizes: list[int], times: list[float]) -> tuple[float, ...]:
     between = np.interp(np.arange(1, sizes[-1] + 1), sizes, times) / times[0]
     return tuple(float(one) for one in np.maximum.accumulate(between))
-
-
-def _share(simulation: "Simulation", kind: str, sharing: str, share: Any) -> float:
-    if sharing == "mig" and isinstance(share, str):
-        mig = simulation.gpus[kind].gpu.mig
-        names = list(mig.profiles) if mig else []
-        return float(names.index(share)) if share in names else float("nan")
-    return float(share) if isinstance(share, int | float) else float("nan")

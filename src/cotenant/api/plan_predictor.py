@@ -191,7 +191,9 @@ class ClosedForm:
         half = halves[:, None]
         ends = [self.latency(mixes, seats, slowdown * factor) for factor in (1 / (1 + half), 1.0, 1 + half)]
         spread = 1 + half * (mixes.there.sum(axis=1, keepdims=True) > 1)
-        stretched = Range(np.maximum(slowdown / spread, 1.0), slowdown, slowdown * spread)
+        # A tenant on a part of the device is slower than on the whole of it, neighbours or not.
+        over_whole = slowdown * seats.alone / seats.whole
+        stretched = Range(np.maximum(over_whole / spread, 1.0), over_whole, over_whole * spread)
         watts = [self.simulation.power_w(mixes.device, *pair) for pair in zip(busy, bandwidth, strict=True)]
         memory = np.where(mixes.there, seats.memory, 0.0)
         basis = tuple(one or CLOSED for one in measured)
@@ -236,6 +238,8 @@ class _Seats:
     moves: Floats
     memory: Floats
     outputs: Floats
+    whole: Floats
+    """Alone on the whole device."""
     use: Floats
     """Share of time with kernels on the device."""
 
@@ -247,24 +251,26 @@ class _Seats:
         rows = []
         for tenant, batch, share in needed:
             if tenant < 0:
-                rows.append([1.0, 1.0, *[0.0] * 5, 1.0])
+                rows.append([1.0, 1.0, *[0.0] * 5, 1.0, 1.0])
                 continue
             held = float("nan") if share == WHOLE else float(share)
             one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held)
             first = one.first_ms
             if one.outputs > 1 and batch > 1:  # a sequence joins alone, whatever else runs
                 first = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held).first_ms
-            rows.append(
-                [one.alone_ms, first, one.step_ms, one.device_ms, one.holds, one.moves, one.memory_bytes, one.outputs]
-            )
+            whole = one.alone_ms
+            if share != WHOLE:
+                whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
+            times = [one.alone_ms, first, one.step_ms, one.device_ms]
+            rows.append([*times, one.holds, one.moves, one.memory_bytes, one.outputs, whole])
         columns = np.array(rows)[index.reshape(mixes.tenants.shape)]
-        alone, first, step, device, holds, moves, memory, outputs = np.moveaxis(columns, -1, 0)
+        alone, first, step, device, holds, moves, memory, outputs, whole = np.moveaxis(columns, -1, 0)
         rate = mixes.rate_rps / 1e3
         together = np.clip(rate * (first + (outputs - 1) * step), 1.0, mixes.batch)
         needs = np.where(outputs > 1, first + (outputs - 1) * step / together, alone / mixes.batch)
         asked = np.where(mixes.rate_rps > 0, np.minimum(rate * needs, 1.5), 1.0)  # a job never rests
         use = np.where(mixes.there, asked * device / alone, 0.0)
-        return cls(alone, first, step, device, holds, moves, memory, outputs, use)
+        return cls(alone, first, step, device, holds, moves, memory, outputs, whole, use)
 
     def only(self, mine: Bools) -> "_Seats":
         return _Seats(*(getattr(self, name)[mine] for name in _Seats.__slots__))

@@ -12,8 +12,9 @@ from cotenant.text import amount
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
     from cotenant.planning.mixes.judge import Minimise
+    from cotenant.planning.mixes.moves import Move
     from cotenant.planning.mixes.plan import ServingPlan
-    from cotenant.planning.tenants_file import PlannedEntry
+    from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
 
 SECONDS, RISK = 30.0, 0.1
 
@@ -58,7 +59,7 @@ def plan_tenants(
     from cotenant.api.plan_devices import kinds_of
     from cotenant.api.plan_evidence import use_runs
     from cotenant.api.plan_predictor import ClosedForm, Engine, Simulation
-    from cotenant.planning.mixes.make import Ask, make_plan
+    from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
 
     if not 0 < risk < 0.5:
@@ -72,8 +73,30 @@ def plan_tenants(
         told(use_runs(runs, rough))
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
     closer = Engine(rough.simulation, rough)
-    found = make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+    try:
+        found = make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+    except Impossible as error:
+        could = _could(error.tenants, file, {kind.name for kind in kinds}, risk)
+        raise CotenantError(error.message, hint=could or error.hint) from None
     return Planned(found, str(tenants), devices, {name: _model(entry) for name, entry in file.tenants.items()})
+
+
+def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
+    """Which device of the price table could serve these tenants, the cheapest first; None: none."""
+    from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_predictor import ClosedForm, Simulation
+    from cotenant.planning.mixes.prices import PRICES
+    from cotenant.planning.mixes.replicas import replicas_of
+
+    tenants = [tenant for tenant in file.planned() if tenant.name in names]
+    for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h):
+        if f"sim:{kind}" in tried:
+            continue
+        kinds, gpus = kinds_of(f"sim:{kind}*8", {}, priced=True)
+        counts = replicas_of(tenants, kinds, ClosedForm(Simulation(tenants, file.tenants, gpus, risk=risk)))
+        if all(count is not None for count in counts):
+            return f"sim:{kind} could: add it to --devices; or relax the objective"
+    return None
 
 
 def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]:
@@ -104,6 +127,37 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
             path.chmod(0o755)
         written.append(path)
     return tuple(written)
+
+
+def write_plan_page(planned: Planned, path: Path) -> None:
+    """Write the plan as an HTML page that needs no network.
+
+    Raises:
+        CotenantError: The file can't be written.
+    """
+    from cotenant.reporting.html.plan_page import page
+
+    try:
+        path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+
+
+def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
+    """What leads from an older plan to this one, the cheapest moves first.
+
+    Args:
+        planned: The new plan.
+        old: The older one's plan.yaml.
+
+    Raises:
+        CotenantError: It can't be read or isn't a plan.
+    """
+    from cotenant.api.plan_check import read_plan
+    from cotenant.planning.mixes.moves import moves
+    from cotenant.planning.mixes.plan import to_document
+
+    return moves(read_plan(old), to_document(planned.plan))
 
 
 def write_plan(planned: Planned, path: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from cotenant.cli.exits import Exit
 from cotenant.errors import CotenantError, StudyError
+from cotenant.interruption import exit_code
 from cotenant.opening import system_words
 from cotenant.reporting.terminal.literal import literal
 
@@ -47,9 +48,9 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
         case click.ClickException():
             return Failure(problem.format_message())
         case Interrupted():
-            return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
+            return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit(exit_code()))
         case KeyboardInterrupt():
-            return Failure("nothing was left half done.", Exit.INTERRUPTED)
+            return Failure("nothing was left half done.", Exit(exit_code()))
         case OSError():
             return _system(problem)
     return _refused(problem) or _unexpected(problem)
@@ -57,7 +58,7 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
 
 def tell(failure: Failure) -> None:
     """Say it on stderr: the sentence, its details one per line, a blank line, the hint."""
-    interrupted = failure.code is Exit.INTERRUPTED
+    interrupted = failure.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}
     label = click.style("interrupted:", fg="yellow") if interrupted else click.style("error:", fg="red", bold=True)
     _say(f"{label} {_lines(failure.sentence)}")
     for detail in failure.details:
@@ -74,7 +75,7 @@ def _lines(text: str) -> str:
 def _say(line: str) -> None:
     try:
         click.echo(line, err=True, color=False if os.environ.get("NO_COLOR") else None)
-    except BrokenPipeError:
+    except OSError:  # a pipe that nobody reads, a terminal that was closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 

@@ -48,7 +48,7 @@ Start here:  cotenant doctor           is this machine ready?
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted
+             objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 

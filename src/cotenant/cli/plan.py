@@ -46,7 +46,11 @@ measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a 
               help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
 @click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
               help="For tenants: a run whose measurements correct the predictions; repeatable.")  # fmt: skip
+@click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
+              help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan there.")
+@click.option("--page", "html", metavar="FILE", type=click.Path(path_type=Path),
+              help="For tenants: write the plan as an HTML page.")  # fmt: skip
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
               help="For tenants: write configuration files there.")  # fmt: skip
 @click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
@@ -77,7 +81,9 @@ def command(
     seconds: float,
     risk: float,
     runs: tuple[Path, ...],
+    was: Path | None,
     out: Path | None,
+    html: Path | None,
     folder: Path | None,
     target: str,
     checking: Path | None,
@@ -104,7 +110,8 @@ def command(
         context.exit(
             _tenants(
                 file, devices, wanted, seconds, risk,
-                runs=runs, out=out, folder=folder, target=target, everything=everything, as_json=as_json,
+                runs=runs, was=was, out=out, html=html,
+                folder=folder, target=target, everything=everything, as_json=as_json,
             )
         )  # fmt: skip
     if file is not None:
@@ -121,20 +128,25 @@ def _holds_tenants(file: Path, devices: str | None) -> bool:
 
 def _tenants(
     file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
-    *, runs: tuple[Path, ...], out: Path | None, folder: Path | None, target: str, everything: bool, as_json: bool,
+    *, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None, folder: Path | None,
+    target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    from cotenant.api.plan_serving import export_plan, plan_tenants, write_plan
-    from cotenant.reporting.terminal.serving_plan import serving_plan_parts
+    from cotenant.api.plan_serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
 
     talk = console(talk=True)
     planned = plan_tenants(file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, told=talk.print)
+    moves = () if was is None else moves_from(planned, was)
     if as_json:
-        show_json(planned.plan)
+        show_json(planned.plan if was is None else {"plan": planned.plan, "moves": moves})
     else:
-        show(*serving_plan_parts(planned.plan, everything=everything))
+        show(*serving_plan_parts(planned.plan, everything=everything), *(() if was is None else [moves_table(moves)]))
     if out is not None:
         write_plan(planned, out)
         talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
+    if html is not None:
+        write_plan_page(planned, html)
+        talk.print(f"wrote {html}")
     if folder is not None:
         for path in export_plan(planned, target, folder):
             talk.print(f"wrote {path}")

@@ -11,12 +11,13 @@ from cotenant.analyse.energy.sensor_faults import faults
 from cotenant.measure.checks import SHORT_S, CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
-from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
+from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import CANARY, Columns, TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"
+PACKAGE_BUSY, PACKAGE_CORES = "package_busy_s", "package_cores"
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
 """Of a CPU and of a GPU."""
 
@@ -68,6 +69,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             sharing_violations=around.sharing_violations,
             control_violations=around.control_violations,
             foreign_share=_foreign_share(around),
+            beside_share=_beside_share(around),
             steal_share=around.share(CPU_STEAL),
             clock_spread=_clock_spread(around),
             sensors_lost=(*around.samples.lost, *_lying(around)),
@@ -141,6 +143,18 @@ def _foreign_share(around: Circumstances) -> float | None:
     busy, own = around.share(CPU_BUSY), around.share(OWN_CPU)
     # Counters move in steps of clock ticks: their difference may leave what is possible by a little.
     return None if busy is None or own is None else min(max(busy - own, 0.0), 1.0)
+
+
+def _beside_share(around: Circumstances) -> float | None:
+    """What others took of the sockets that the device's cores are on; a hog beside the device slows it too."""
+    counts = [float(values[-1]) for _, values in around.samples.by_device(PACKAGE_CORES).values() if values.size]
+    own = growths(around.samples, OWN_CPU, around.timing)
+    busy = growths(around.samples, PACKAGE_BUSY, around.timing)
+    if not counts or not own or not busy:
+        return None
+    # Members of a group that share a socket each see all of it: it is counted once.
+    available_s = max(counts) * (around.timing.window_end_ns - around.timing.window_start_ns) / 1e9
+    return min(max((max(busy) - sum(own)) / available_s, 0.0), 1.0)
 
 
 def _clock_spread(around: Circumstances) -> float | None:

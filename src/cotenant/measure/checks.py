@@ -66,6 +66,12 @@ CHECKS: dict[str, Check] = {
             "shorten the window or enlarge the batch: requests came faster than the warm-up suggested",
         ),
         Check(
+            "requests_served",
+            "invalid",
+            "each tenant served at least one request in the window",
+            "lengthen the window: --set window=10s",
+        ),
+        Check(
             "enough_requests",
             "unstable",
             f"each tenant had at least {REQUESTS_MIN} requests in the window",
@@ -92,7 +98,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "quiet_machine",
             "unstable",
-            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device",
+            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device and of its whole socket",
             "stop other work on this machine; `cotenant doctor` names it",
         ),
         Check(
@@ -159,6 +165,8 @@ class CheckedTrial:
     sharing_violations: tuple[str, ...] = ()
     control_violations: tuple[str, ...] = ()
     foreign_share: float | None = None
+    beside_share: float | None = None
+    """What others took of the cores that share a socket with the device, the device's own among them."""
     steal_share: float | None = None
     clock_spread: float | None = None
     sensors_lost: tuple[str, ...] = ()
@@ -197,6 +205,13 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     found += [("start_temperature", sentence) for sentence in facts.not_ready]
     if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
         found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
+    elif facts.beside_share is not None and facts.beside_share >= FOREIGN_SHARE:
+        found.append(
+            (
+                "quiet_machine",
+                f"other processes took {facts.beside_share:.0%} of the socket whose cache and memory it shares",
+            )
+        )
     if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
         found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
     spread = None if "clock_stable" in facts.elsewhere else facts.clock_spread
@@ -223,7 +238,9 @@ def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
         found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
     if tenant.overflowed:
         found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))
-    if tenant.served < REQUESTS_MIN:
+    if tenant.served == 0:
+        found.append(("requests_served", f"{tenant.name} served no request in the window"))
+    elif tenant.served < REQUESTS_MIN:
         found.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))
     if tenant.unfinished:
         found.append(

@@ -104,8 +104,9 @@ class Runner:
         return stopping.Rule(
             target=study.until.interval if study.until else None,
             budget_s=study.budget_s,
-            blocks_min=min(max(study.blocks.min, least), study.blocks.max),
+            blocks_min=study.blocks.min,
             blocks_max=study.blocks.max,
+            precise_from=least,
         )
 
     def _stretches(self, done: frozenset[int], rule: stopping.Rule) -> Iterator[tuple[int, int, list[Trial]]]:
@@ -147,7 +148,7 @@ class Runner:
         begin = time.monotonic()
         now = self._seen.current()
         self._widest = stopping.widest([one.estimate for one in now])
-        if rule.target is not None and blocks >= rule.blocks_min:
+        if rule.target is not None and blocks >= max(rule.blocks_min, rule.precise_from):
             self._note_precise(now, blocks, rule.target)
         standing = self._standing(blocks, block_times)
         left = stopping.seconds_left(rule, standing)

@@ -47,10 +47,14 @@ def carry_out(
                 plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
             ).run()
         except BaseException as problem:
-            bench.kill()
-            if isinstance(problem, KeyboardInterrupt) or interruption.came():
-                folder.update_manifest(state="interrupted", why="interrupted")
-                listener(RunEnded(folder=path, why="interrupted"))
+            asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
+            with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not cut the end short
+                bench.kill()
+                if asked:
+                    folder.update_manifest(state="interrupted", why="interrupted")
+            if asked:
+                with suppress(OSError):  # the terminal may be gone
+                    listener(RunEnded(folder=path, why="interrupted"))
                 raise KeyboardInterrupt from None
             with suppress(RunFolderError):  # a full disk is the likely reason to be here: the error itself matters more
                 folder.update_manifest(state="failed")

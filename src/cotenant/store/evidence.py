@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
 """Of a CPU and of a GPU: a trial has one of them."""
 BUSY, OWN, STEAL = "cpu_busy_s", "own_cpu_s", "cpu_steal_s"
+PACKAGE, PACKAGE_CORES = "package_busy_s", "package_cores"
 
 Key = tuple[str, int, str]
 
@@ -164,12 +165,12 @@ def _circumstances(
     con: "duckdb.DuckDBPyConnection", samples: str, cores: dict[str, int]
 ) -> dict[TrialKey, dict[str, float | None]]:
     sensors: dict[TrialKey, dict[str, list[float]]] = {}
-    listed = ", ".join(map(parquet.text, (*CLOCKS, BUSY, OWN, STEAL)))
+    listed = ", ".join(map(parquet.text, (*CLOCKS, BUSY, OWN, STEAL, PACKAGE, PACKAGE_CORES)))
     for row in con.execute(_SAMPLES.format(samples=samples, sensors=listed)).fetchall():
         run, trial, sensor, count, start_ns, end_ns, mean, *near = row
         of_trial = sensors.setdefault((run, trial), {})
         start, end = _Around(*near[:4]), _Around(*near[4:])
-        if sensor in CLOCKS:
+        if sensor in {*CLOCKS, PACKAGE_CORES}:
             of_trial.setdefault(sensor, []).extend([] if mean is None else [mean])
         elif count >= 2 and end.after_ns is not None:
             grown = end.value_at(end_ns) - start.value_at(start_ns)
@@ -178,6 +179,10 @@ def _circumstances(
     for key, of_trial in sensors.items():
         shares = {sensor: sum(values) for sensor, values in of_trial.items() if values}  # members of a group add up
         foreign = max(shares[BUSY] - shares[OWN], 0.0) if BUSY in shares and OWN in shares else None
+        if OWN in shares and of_trial.get(PACKAGE) and of_trial.get(PACKAGE_CORES):
+            # What goes on beside the device disturbs it as well; members of a group may share a socket.
+            scale = cores.get(key[0], 1) / max(of_trial[PACKAGE_CORES])
+            foreign = max(foreign or 0.0, (max(of_trial[PACKAGE]) - shares[OWN]) * scale)
         clock = next((fmean(of_trial[name]) for name in CLOCKS if of_trial.get(name)), None)
         found[key] = {"clock_mhz": clock, "foreign_share": foreign, "steal_share": shares.get(STEAL)}
     return found

@@ -193,8 +193,8 @@ def compare_pair(
         common=judged_common,
         only_before=tuple(row for row in old if row not in new),
         only_now=tuple(row for row in new if row not in old),
-        before=_quality(before),
-        now=_quality(now),
+        before=quality(before),
+        now=quality(now),
         notes=tuple(notes),
         margin=margin,
         level=level,
@@ -215,7 +215,8 @@ def _without_verdicts(found: Comparison) -> Comparison:
     )
 
 
-def _quality(evidence: Iterable[TenantEvidence]) -> Quality:
+def quality(evidence: Iterable[TenantEvidence]) -> Quality:
+    """What the trials of one run are worth."""
     trials = {item.seen.trial: item.seen for item in evidence}.values()
     checks = Counter(check for seen in trials for check in seen.failed_checks)
     return Quality(

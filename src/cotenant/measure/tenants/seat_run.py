@@ -126,7 +126,10 @@ def open_seats(
                 if offsets is not None:
                     part.intended[: offsets.size] = offsets
                 first = filled[place]
-                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, canary))
+                alone = (
+                    canary and len(place[0].tenants) == 1
+                )  # in a shared process it would time the interpreter's lock
+                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, alone))
                 filled[place] += capacity
             sequence.append(seats)
         try:

@@ -125,8 +125,7 @@ class Judge:
             if not climb.any():
                 break
             step = np.where(climb, step + 1, step)
-        wide = [place for place, tenant in enumerate(self.tenants) if tenant.job and tenant.job.gpus > 1]
-        fits = allowed & room & ~late.any(axis=1) & (predicted.busy <= 1) & ~np.isin(tenants, wide).any(axis=1)
+        fits = allowed & room & ~late.any(axis=1) & (predicted.busy <= 1)
         fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
         return Laid(mixes, predicted, fits)
 
@@ -180,6 +179,7 @@ class Judge:
             for place, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
+            or (tenant.job is not None and tenant.job.gpus > 1)  # takes whole devices, by columns of its own
         ]
         if strict:
             fine &= ~np.isin(tenants, strict).any(axis=1)

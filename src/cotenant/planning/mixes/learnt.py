@@ -19,13 +19,13 @@ _NOTHING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Mixes x seats: the factor on a simulated slowdown and the half-width of its logarithm; by mix the basis."""
+    """What to multiply simulated slowdowns by, mixes x seats, and what that rests on."""
 
     factor: Floats
     half: Floats
-    """NaN where nothing was measured that tells: the simulation's own interval stands."""
+    """Of its logarithm; NaN where nothing was measured that tells: the simulation's own interval stands."""
     basis: tuple[str | None, ...]
-    """`measured`, `3 mixes`; None: nothing was measured that tells."""
+    """By mix: `measured`, `3 mixes`; None: nothing was measured that tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,21 @@ from cotenant.planning.solver.generation import Clock, Solved
 from cotenant.planning.solver.problem import Column, Problem, cost_of
 from cotenant.planning.solver.solve import solve
 
-MOST_ON_ONE = 7
+MOST_ON_ONE = 16
 MOST_ROUNDS = 12
 """Plans that the closer look may refuse before the last one is taken as it is."""
+ENOUGH = 0.3
+"""Of a limit: with as much left, a plainer way to share is better than more room."""
 EXPLAINED = 40
 """Devices of a plan up to which alternatives are tried."""
+
+
+class Impossible(CotenantError):
+    """Tenants that no device at hand can serve within their objectives, however it is shared."""
+
+    def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
+        super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
+        self.tenants = tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,8 @@ def make_plan(
         told: Called with a sentence when something is found.
 
     Raises:
-        CotenantError: Wishes contradict each other, or a tenant's objectives can't be met anywhere.
+        Impossible: A tenant's objectives can't be met anywhere.
+        CotenantError: Wishes contradict each other.
     """
     wanted = ask or Ask()
     _require_consistent(tenants)
@@ -112,7 +123,7 @@ def _wide(judge: Judge) -> tuple[Column, ...]:
 
 
 def _roomiest(judge: Judge, column: Column) -> Column:
-    """The same group under the way to share that leaves its tightest objective most; the plainest of those alike."""
+    """The same group under the plainest way to share that leaves `ENOUGH` of every limit, or else most."""
     if column.devices > 1 or judge.minimise != "cost":
         return column
     kind = judge.ways[column.option].kind
@@ -121,7 +132,7 @@ def _roomiest(judge: Judge, column: Column) -> Column:
         if way.kind == kind:
             laid = judge.lay_out(option, np.array([column.members], np.int64))
             if bool(laid.fits[0]):
-                left = round(1 - judge.strain(laid), 1)
+                left = min(round(1 - judge.strain(laid), 1), ENOUGH)
                 best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
     return Column(best[1], column.members, column.cost)
 
@@ -178,6 +189,4 @@ def _require_possible(
         return
     floor = floors(tenants, kinds, predictor)
     sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
-    raise CotenantError(
-        "; ".join(sentences), hint="relax the objective, shrink the model or the batch, or add a device"
-    )
+    raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))

@@ -39,18 +39,21 @@ def replicas_of(
 
 
 def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
-    """By tenant, the best that any of these devices could do for it, with hardly anything to do."""
+    """By tenant, the best that any of these devices could do for it, with any number of replicas."""
     everyone = list(range(len(tenants)))
     sentences = []
-    judge = _alone(tenants, kinds, predictor, everyone, AT_REST)
+    # A batch takes the longer to fill the fewer requests there are: fewer replicas may be better than more.
+    parts = (*(1 / count for count in COUNTS), AT_REST)
+    judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
     for number, tenant in enumerate(tenants):
         best = (np.inf, "", "")
-        for option, way in enumerate(judge.ways):
-            laid = judge.lay_out(option, np.array([[number]], np.int64))
-            sentence, _, strain, _ = broken(judge, laid, option=option)
-            if bool(laid.fits[0]):
-                strain, sentence = 0.0, ""
-            best = min(best, (strain, sentence, kinds[way.kind].name))
+        for judge in judges:
+            for option, way in enumerate(judge.ways):
+                laid = judge.lay_out(option, np.array([[number]], np.int64))
+                sentence, _, strain, _ = broken(judge, laid, option=option)
+                if bool(laid.fits[0]):
+                    strain, sentence = 0.0, ""
+                best = min(best, (strain, sentence, kinds[way.kind].name))
         if best[0] == 0.0:
             count = tenant.replicas or COUNTS[-1]
             sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {count} replicas on {best[2]}")

@@ -21,7 +21,10 @@ def seated(judge: Judge, columns: Sequence[Column], closer: Predictor | None = N
         laid = judge.lay_out(column.option, np.array([column.members], np.int64))
         if closer is not None:
             laid = replace(laid, predicted=closer(laid.mixes))
-        devices.append(_device(judge, column, laid, judge.kinds[way.kind].member(used[way.kind])))
+        first, last = used[way.kind], used[way.kind] + column.devices - 1
+        name = judge.kinds[way.kind].member(first)
+        name += f" to {judge.kinds[way.kind].member(last)}" if last > first else ""
+        devices.append(_device(judge, column, laid, name))
         used[way.kind] += column.devices
     return tuple(devices)
 

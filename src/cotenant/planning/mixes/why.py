@@ -112,7 +112,8 @@ class _Tried:
 def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> list[_Tried]:
     """Two devices as one, and a device's tenants on a cheaper kind."""
     tried = []
-    idle = sorted(range(len(columns)), key=lambda place: devices[place].busy)[:MOST_DEVICES]
+    single = [place for place, column in enumerate(columns) if column.devices == 1]
+    idle = sorted(single, key=lambda place: devices[place].busy)[:MOST_DEVICES]
     for one, other in combinations(idle, 2):
         members = (*columns[one].members, *columns[other].members)
         saved = min(devices[one].price_per_h, devices[other].price_per_h)
@@ -120,7 +121,7 @@ def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[Pla
         kinds = {judge.ways[dearer.option].kind}
         if found := _best(judge, members, kinds, saved):
             tried.append(found)
-    for column, device in zip(columns, devices, strict=True):
+    for column, device in ((columns[place], devices[place]) for place in single):
         kinds = {
             number
             for number, kind in enumerate(judge.kinds)

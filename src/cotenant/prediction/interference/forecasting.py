@@ -191,7 +191,7 @@ def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place
         case _ if count:
             return f"{amount(count, 'mix', 'mixes')} of this tenant"
         case _:
-            return f"prior and {amount(predictor.evidence.cells, 'mix', 'mixes')} of others"
+            return f"{amount(predictor.evidence.cells, 'mix', 'mixes')} of others"
 
 
 def _tails(asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Ranged]) -> list[Tail | None]:
@@ -271,10 +271,14 @@ def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> t
             )
         if one.measured < FEWEST:
             known = not math.isnan(asked.prior_half)
-            interval = "the prior's validated error" if known else "none: the prior is not validated on such a device"
+            interval = (
+                "intervals are the prior's validated error"
+                if known
+                else "there are no intervals, as the prior is not validated on such a device"
+            )
             notes.append(
                 f"Under `{one.sharing}` {amount(one.measured, 'mix', 'mixes')} of the {FEWEST} that intervals need "
-                f"{'was' if one.measured == 1 else 'were'} measured; the interval is {interval}."
+                f"{'was' if one.measured == 1 else 'were'} measured; {interval}."
             )
         elif one.error is not None and one.constant is not None:
             notes.append(

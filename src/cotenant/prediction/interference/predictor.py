@@ -66,7 +66,9 @@ class Predictor:
         half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
         count = self.measured_with[rows[:, 0]]
         basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
-        low, high = np.maximum(logs - half, np.minimum(logs, 0.0)), logs + half  # nobody is faster than alone
+        # Nobody is faster than alone, but for what measuring adds.
+        least = np.minimum(logs, 0.0) - np.sqrt(self.correction.variances.noise)
+        low, high = np.maximum(logs - half, least), logs + half
         for row, known in self._known(rows):
             logs[row] = self.evidence.logs[known]
             spread = self.evidence.half[known]

@@ -13,7 +13,9 @@ MOST_ROWS = 14
 """Mixes shown; `--all` shows every one."""
 
 
-def prediction_parts(prediction: Prediction, *, everything: bool = False) -> tuple[RenderableType, ...]:
+def prediction_parts(
+    prediction: Prediction, *, everything: bool = False, next_mixes: bool = True
+) -> tuple[RenderableType, ...]:
     """Answer, table, what to measure next, what to know about it; a single mix tenant by tenant."""
     parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
     mixes = sorted(prediction.mixes, key=lambda one: one.worst)
@@ -26,7 +28,7 @@ def prediction_parts(prediction: Prediction, *, everything: bool = False) -> tup
             parts.append(
                 Text(f"{amount(len(mixes) - len(shown), 'more mix', 'more mixes')}: --all; one: --mix A+B", "dim")
             )
-    if prediction.next:
+    if prediction.next and next_mixes:
         parts.append(Text("Worth measuring next:"))
         parts.append(sentence_list([_next(one) for one in prediction.next]))
     if prediction.notes:

@@ -6,6 +6,7 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
+from cotenant.planning.mixes.moves import Move
 from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
@@ -18,13 +19,13 @@ _UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
 
 def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[RenderableType, ...]:
     """One screen: the answer, the devices, why; with ``everything`` all devices and alternatives."""
-    parts: list[RenderableType] = [Text(literal(_answer(plan)), "bold")]
+    parts: list[RenderableType] = [Text(literal(answer_of(plan)), "bold")]
     shown = plan.devices if everything else plan.devices[:FEW]
     for device in shown:
-        parts += [Text(literal(_device(device))), _tenants(device)]
+        parts += [Text(literal(described(device))), _tenants(device)]
     if len(shown) < len(plan.devices):
         parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
-    said = _why(plan, everything=everything)
+    said = reasons_of(plan, everything=everything)
     if said:
         parts.append(sentence_list(said))
     if plan.left_out:
@@ -33,7 +34,8 @@ def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[Renderab
     return tuple(parts)
 
 
-def _answer(plan: ServingPlan) -> str:
+def answer_of(plan: ServingPlan) -> str:
+    """How many devices, at what cost, and whether they do."""
     kinds: dict[str, int] = {}
     for device in plan.devices:
         kinds[device.kind] = kinds.get(device.kind, 0) + device.devices
@@ -45,14 +47,20 @@ def _answer(plan: ServingPlan) -> str:
 
 def _tenants(device: PlannedDevice) -> RenderableType:
     columns = ("tenant", "batch", "share", "objective", "predicted ms", "limit", "left", "holds to")
-    rows = []
+    rows = seat_rows(device)
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
+
+
+def seat_rows(device: PlannedDevice) -> list[tuple[str, ...]]:
+    """A row per tenant and objective."""
+    rows: list[tuple[str, ...]] = []
     for tenant in device.tenants:
         for number, kept in enumerate(tenant.kept or (None,)):
             own = (tenant.name, str(tenant.batch), _share(tenant)) if number == 0 else ("", "", "")
             growth = f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else ""
             rows.append((*own, *_figures(kept), growth))
-    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
+    return rows
 
 
 def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
@@ -66,14 +74,16 @@ def _share(tenant: SeatedTenant) -> str:
     return "" if tenant.share is None else tenant.share if isinstance(tenant.share, str) else f"{tenant.share:.0f} %"
 
 
-def _device(device: PlannedDevice) -> str:
+def described(device: PlannedDevice) -> str:
+    """How it is shared, what of it is used, and the basis."""
     return (
         f"{device.name}, {device.sharing}: compute {percent(device.busy)}, bandwidth {percent(device.bandwidth)}, "
         f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}, {figure(device.power_w)} W; {device.basis}"
     )
 
 
-def _why(plan: ServingPlan, *, everything: bool) -> list[str]:
+def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
+    """Bound, what binds, what is next cheaper, what was rejected, what to measure, whose prices."""
     unit = _UNIT[plan.minimised]
     said = []
     if plan.gap is None:
@@ -98,6 +108,16 @@ def _why(plan: ServingPlan, *, everything: bool) -> list[str]:
     if not everything and len(plan.rejected) > FEW:
         said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
     return said
+
+
+def moves_table(moves: Sequence[Move]) -> RenderableType:
+    """From one plan to another."""
+    if not moves:
+        return Text("nothing has to move")
+    rows = [
+        (one.tenant, one.change, one.old, one.new, size(one.loads_bytes) if one.loads_bytes else "") for one in moves
+    ]
+    return listing(("tenant", "", "from", "to", "loads"), rows)
 
 
 class AttainedTenant(Protocol):
