@@ -9,6 +9,7 @@ from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
+from cotenant.analyse.insight.sentences import pattern_sentences
 
 WORDS = {
     "cores": "cores",
@@ -36,6 +37,7 @@ def explanation_sentences(found: Explanation) -> list[str]:
         by_cell.setdefault(split.cell, []).append(split)
     for story in found.mixes:
         lines += _mix(story, by_cell.get(story.cell, []))
+    lines += [line for one in found.patterns for line in pattern_sentences(one)]
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
     lines += found.more
@@ -61,6 +63,7 @@ def main_sentences(found: Explanation) -> list[str]:
         *first.values(),
         *(causes[0] if causes else ()),
         *_worth_in_short(found.mixes),
+        *(line for one in found.patterns for line in pattern_sentences(one)),
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
