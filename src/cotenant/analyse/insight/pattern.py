@@ -1,4 +1,4 @@
-"""Which properties go with slowdown under one way to share: correlations, and a small model checked on mixes left out."""
+"""What goes with slowdown under one way to share: correlations, and a small model checked on mixes left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
