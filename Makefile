@@ -32,10 +32,10 @@ bench: $(TESTED)          ## speed and memory, as ratios from one run; writes do
 	$(BIN)/python benchmarks/run_all.py
 
 validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
-	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation.md \
-	  --errors src/cotenant/devices/simulated/validated.json; \
-	status=$$?; \
-	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md && exit $$status
+	$(BIN)/python -m validation.users --data "$(DATA)" --write docs/validation.md \
+	  --errors src/cotenant/prediction/validated.json
+	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md
+	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation-parts.md
 
 reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

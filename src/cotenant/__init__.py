@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from cotenant.api.active import ActiveResult as ActiveResult
     from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
+    from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
+    from cotenant.devices.simulated.calibrated import Calibration as Calibration
+    from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
     from cotenant.api.db import db_add as db_add
@@ -76,6 +79,8 @@ if TYPE_CHECKING:
     from cotenant.api.schema import schema as schema
     from cotenant.api.search import search as search
     from cotenant.api.selftest import selftest as selftest
+    from cotenant.api.serve import promise as promise
+    from cotenant.api.serve import serve as serve
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
@@ -110,6 +115,7 @@ if TYPE_CHECKING:
     from cotenant.prediction.interference.forecast import Trust as Trust
     from cotenant.prediction.kernels.traces import KernelTrace as KernelTrace
     from cotenant.ranking.outcome import SearchOutcome as SearchOutcome
+    from cotenant.serving.library import Scheduler as Scheduler
     from cotenant.store.database.add import Added as Added
     from cotenant.store.database.database import Sensor as Sensor
     from cotenant.store.database.questions import Anomalies as Anomalies
@@ -129,6 +135,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api.active": "ActiveResult run_active",
     "api.batch": "batch",
+    "api.calibrate": "calibrate",
     "api.compare": "compare save_baseline",
     "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
     "api.doctor": "doctor doctor_fix doctor_restore",
@@ -146,6 +153,7 @@ _HOMES = {
     "api.schema": "schema",
     "api.search": "search",
     "api.selftest": "selftest",
+    "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
     "api.verify": "verify",
@@ -168,6 +176,7 @@ _HOMES = {
     "analyse.variability.summary": "Variability",
     "devices": "DeviceInfo",
     "devices.protocol": "Finding",
+    "devices.simulated.calibrated": "CalibratedTenant Calibration",
     "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (
@@ -180,6 +189,7 @@ _HOMES = {
     "planning.comparison": "PolicyComparison",
     "planning.mixes.plan": "ServingPlan",
     "ranking.outcome": "SearchOutcome",
+    "serving.library": "Scheduler",
     "store.database.add": "Added",
     "store.database.database": "Sensor",
     "store.database.questions": "Anomalies Contents GpuStory",

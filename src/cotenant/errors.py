@@ -13,6 +13,9 @@ CotenantError
 ├── DataError           measured data to validate against is absent, unknown or damaged
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
 ├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
+├── ServingError        a tenant can't be served as asked
+│   ├── BadInput        a request holds what the model can't take
+│   └── Refused         a request was turned away: why, and when to come back
 └── TenantFailed        a tenant process crashed, hung or ran out of memory
 
 Warnings are sentences too; the command line prints them as such:
@@ -81,6 +84,29 @@ class DatabaseError(CotenantError):
 
 class SchedulingError(CotenantError):
     """A contract, a cost or an event that the scheduler was given is wrong."""
+
+
+class ServingError(CotenantError):
+    """A tenant can't be served as asked."""
+
+
+class BadInput(ServingError):
+    """A request holds what its model can't take."""
+
+
+class Refused(ServingError):
+    """A request was turned away; ``retry_after_s`` is when it's worth another try, None if it never is."""
+
+    def __init__(self, tenant: str, why: str, *, retry_after_s: float | None, predicted_wait_s: float) -> None:
+        again = "it can't be served" if retry_after_s is None else f"try again in {retry_after_s:.3g} s"
+        super().__init__(
+            f"A request of {tenant} was refused ({why}).",
+            hint=f"The predicted wait is {predicted_wait_s:.3g} s; {again}.",
+        )
+        self.tenant = tenant
+        self.why = why
+        self.retry_after_s = retry_after_s
+        self.predicted_wait_s = predicted_wait_s
 
 
 class TenantFailed(CotenantError):

@@ -12,7 +12,7 @@ from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.setting import Setting, setting_of
 from cotenant.prediction.kernels.columns import Floats
-from validation.gavel import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of
+from validation.interference.gavel_data import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of
 
 __all__ = ["LOOKED_AT", "Matrix", "gavel_matrix"]
 

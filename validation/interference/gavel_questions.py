@@ -10,8 +10,8 @@ import numpy as np
 from cotenant.prediction.interference.covariance import Variances
 from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.interference.shipped import GPU
-from validation.gavel import LOOKED_AT, SOURCE
 from validation.interference.fitting import fit_variances
+from validation.interference.gavel_data import LOOKED_AT, SOURCE
 from validation.interference.gavel_matrix import Matrix, gavel_matrix
 from validation.interference.judged import Judged, judged
 from validation.interference.protocols import Split, both_new, grown, new_jobs

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cotenant.prediction.calibration.anatomy import told_apart
 from cotenant.prediction.interference.correction import Evidence
 from cotenant.prediction.interference.fluid import side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
@@ -13,8 +12,18 @@ from cotenant.prediction.interference.mixes import mixes_of
 from cotenant.prediction.interference.predictor import Predictor
 from cotenant.prediction.interference.setting import setting_of
 from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from validation.interference.anatomy import told_apart
+from validation.interference.parvagpu_data import (
+    FITTED,
+    SOURCE,
+    Case,
+    Throughputs,
+    is_solo_of,
+    measured_time,
+    read_cases,
+    trace_of_case,
+)
 from validation.measures import absolute_error
-from validation.parvagpu import FITTED, SOURCE, Case, Throughputs, is_solo_of, measured_time, read_cases, trace_of_case
 from validation.result import Measure, Result, Row, Target
 
 TARGETS = {3: 5.0, 5: 10.0}

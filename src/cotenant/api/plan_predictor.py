@@ -30,6 +30,8 @@ SWITCHING = 1.11
 """What taking turns costs beside the others' time: the driver's interruptions, 11 % of a slice."""
 SERVICE_CV2 = 0.1
 """Squared variation of service times beside neighbours, for the closed form's queue; the engine computes its own."""
+NOT_VALIDATED = 0.5
+"""Mean error that is assumed of a way to share that nothing was compared with."""
 ENGINE_DISAGREES = 0.15
 """Half-width for the closed form against the engine, beside the simulation's own error."""
 CLOSED = "simulated (closed form)"
@@ -125,14 +127,13 @@ class Simulation:
 
     def half_width(self, sharing: str, *, closed: bool) -> float:
         """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
-        from cotenant.devices.simulated.trust import validated_errors
+        from cotenant.prediction.trust import classes
 
-        known = validated_errors()
-        kinds = ("solo", "mps" if sharing == "streams" else sharing)
-        errors = [
-            max((one.value / 100 for one in known.get(kind, ()) if one.unit == "%"), default=0.1)  # type: ignore[call-overload]
-            for kind in kinds
-        ]
+        way = "mps" if sharing == "streams" else sharing
+        errors = []
+        for wanted in (("alone", "time"), (way, "slowdown")):
+            seen = [error.mean_error for (kind, of), error in classes().items() if (kind.sharing, of) == wanted]
+            errors.append(sum(seen) / len(seen) if seen else NOT_VALIDATED)
         return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
     def power_w(self, device: str, busy: float, bandwidth: float) -> float:

@@ -27,6 +27,7 @@ def run(
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
     resume: Path | None = None,
+    calibrate: Path | None = None,
     listener: Listener = silent,
 ) -> "Result":
     """Carry a study out.
@@ -38,6 +39,7 @@ def run(
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
+        calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
         listener: Told what happens while it goes on.
 
     Raises:
@@ -47,7 +49,7 @@ def run(
     from cotenant.measure.session import carry_out
 
     if resume is not None:
-        if study is not None or device is not None or devices is not None or overrides:
+        if study is not None or device is not None or devices is not None or overrides or calibrate is not None:
             raise RunFolderError(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
@@ -56,6 +58,9 @@ def run(
     else:
         if study is None:
             raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
+        if calibrate is not None:
+            study = _calibrated(study, overrides, calibrate)
+            overrides = ()
         plan, place = resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
@@ -124,6 +129,20 @@ def _from_noise(forecast: "Forecast") -> "Forecast":
         return forecast
     widest = expected_half_width(noise, forecast.blocks_max)
     return replace(forecast, widest=widest, widest_from="if tenants vary as a plain loop did just now")
+
+
+def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Path) -> Study:
+    """The study with measured solo times in all of its settings."""
+    from cotenant.api.calibrate import measured_solos
+    from cotenant.study.files import load_study, study_from
+
+    rows = [one.model_dump(exclude={"row"}, exclude_none=True) for one in measured_solos(source)]
+    if isinstance(study, Study):
+        given = study_from(study.model_dump(mode="json", by_alias=True), overrides) if overrides else study
+    else:
+        given = load_study(study, overrides)
+    settings = tuple({**one, "solo_ms": rows} for one in given.settings)
+    return given.model_copy(update={"settings": settings}).placed(given.places)
 
 
 def _require_fit(forecast: "Forecast", device: "Device") -> None:

@@ -45,6 +45,8 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.option("--width", metavar="PERCENT", type=percent, default="10%", show_default=True,
               help="With --active: half-width at which a slowdown is known.")  # fmt: skip
 @click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
+@click.option("--calibrate", metavar="RUN|CSV", type=click.Path(path_type=Path),
+              help="Measured solo times, for a simulated device.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
@@ -60,6 +62,7 @@ def command(
     active: bool,
     width: float,
     with_report: bool,
+    calibrate: Path | None,
     quiet: bool,
     everything: bool,
     as_json: bool,
@@ -93,7 +96,14 @@ def command(
 
         try:
             result = run(
-                study, device=device, devices=devices, overrides=overrides, out=out, resume=resume, listener=listener
+                study,
+                device=device,
+                devices=devices,
+                overrides=overrides,
+                out=out,
+                resume=resume,
+                calibrate=calibrate,
+                listener=listener,
             )
         except KeyboardInterrupt:
             if folder is None:

@@ -48,6 +48,7 @@ class Counted(NamedTuple):
     last_done_ns: int | None
     never_done: int | None
     canary_us: float | None
+    model_error: str | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
@@ -92,6 +93,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
                     canary_us=_canary(records, str(tenant["tenant"])),
+                    model_error=tenant.get("model_error"),
                 ),
                 latency,
             )

@@ -21,7 +21,7 @@ import numpy as np
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
-from cotenant.tenancy.records import CANARY, Int64s, TenantObservation, TrialRecords
+from cotenant.tenancy.records import CANARY, Int64s, ModelError, TenantObservation, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -48,7 +48,7 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
     slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
-    first_started_ns, last_done_ns, never_done, canary_us
+    first_started_ns, last_done_ns, never_done, canary_us, model_error
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -128,6 +128,7 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
         canary_us=row.canary_us,
         member=row.member,
+        model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
     )
 

@@ -26,6 +26,7 @@ from cotenant.study.values import (
     SecondsOrZero,
     Seed,
     Sentence,
+    SoftwareName,
     StudyName,
     Switch,
     Text,
@@ -69,6 +70,9 @@ class TenantEntry(Frozen):
         examples=["generate"],
     )
     tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
+    software: SoftwareName | None = Field(
+        default=None, description="How it is executed; default: operator by operator (eager).", examples=["compile"]
+    )
     train: Switch = Field(default=False, description="A training step instead of inference.")
     layers: Text = Field(
         default="full", description="Which blocks of the model: full, last 50%, last 3.", examples=["last 50%"]
@@ -111,6 +115,7 @@ class TenantEntry(Frozen):
             dtype=self.dtype,
             mode=self.mode,
             tokens=self.tokens,
+            software=self.software,
             train=self.train,
             layers=self.layers,
             weights=self.weights,

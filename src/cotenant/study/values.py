@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from cotenant.study.shares import is_number, share_of_one, share_written
 from cotenant.study.words import did_you_mean, expected, key_shown, shown
-from cotenant.workloads.protocol import Dtype
+from cotenant.workloads.protocol import SOFTWARE, Dtype, Software
 
 LONGEST_NAME = 80
 RESERVED_IN_NAMES = "/\\+#"
@@ -235,6 +235,11 @@ DtypeName = Annotated[
     Dtype,
     PlainValidator(one_of(*get_args(Dtype))),
     WithJsonSchema({"type": "string", "enum": list(get_args(Dtype))}),
+]
+SoftwareName = Annotated[
+    Software,
+    PlainValidator(one_of(*SOFTWARE)),
+    WithJsonSchema({"type": "string", "enum": list(SOFTWARE)}),
 ]
 Text = Annotated[str, PlainValidator(_text("text")), WithJsonSchema({"type": "string", "minLength": 1})]
 Sentence = Annotated[str, PlainValidator(_text("a sentence", empty=True)), WithJsonSchema({"type": "string"})]

@@ -4,6 +4,7 @@ One trial gives one `TrialRecords`; the store writes it; analysis reads `TenantO
 crosses from measuring to analysis.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -101,6 +102,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("batch", "INTEGER", "items per request"),
         Column("seq", "INTEGER", "tokens per item, where there are tokens"),
         Column("dtype", "VARCHAR", "number format of weights and activations"),
+        Column("software", "VARCHAR", "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm"),
         Column("load", "VARCHAR", "when its requests came"),
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
@@ -121,6 +123,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
         Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
         Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
+        Column("model_error", "VARCHAR", "of a simulated tenant: its class, and how far such ones were off, as JSON"),
         Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
     ),
     "requests": (
@@ -178,6 +181,29 @@ class TrialRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelError:
+    """How far the simulation may be off for a tenant: nine in ten measured values lay between these shares of it."""
+
+    kind: str
+    """What the tenant is, in words."""
+    validated: bool
+    sentence: str
+    """How far such tenants were off on average, or that nothing is known."""
+    time: tuple[float, float]
+    slowdown: tuple[float, float]
+    tail: tuple[float, float]
+
+    @classmethod
+    def of(cls, text: str | None) -> "ModelError | None":
+        """From the column of the records; None: measured, or recorded before there was one."""
+        if not text:
+            return None
+        found = json.loads(text)
+        ends = {name: (float(found[name][0]), float(found[name][1])) for name in ("time", "slowdown", "tail")}
+        return cls(str(found["class"]), bool(found["validated"]), str(found["error"]), **ends)
+
+
+@dataclass(frozen=True, slots=True)
 class TenantObservation:
     """What analysis sees of one tenant in one trial.
 
@@ -216,6 +242,8 @@ class TenantObservation:
     """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
     """The member of a group of devices it ran on."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant."""
     latency_ns: Int64s | None = None
 
     @property

@@ -114,7 +114,15 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
     if number.est < 1:
         ends = f"[{1 / number.hi:.2f}, {1 / number.lo:.2f}]"
         return f"{tenant.tenant} runs {1 / number.est:.2f}x faster {ends} {where}."
-    return f"{tenant.tenant} runs {least}{_pace(number.est)} {_ends(number)} {where}."
+    return f"{tenant.tenant} runs {least}{_pace(number.est)} {_ends(number)}{_basis(tenant)} {where}."
+
+
+def _basis(tenant: TenantSummary) -> str:
+    """What a number rests on where nothing was measured."""
+    if not tenant.cell.simulated:
+        return ""
+    known = tenant.model_error is not None and tenant.model_error.validated
+    return ", simulated," if known else ", simulated and not validated,"
 
 
 def _beside(tenant: TenantSummary, mix: MixSummary) -> str:

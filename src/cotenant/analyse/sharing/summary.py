@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quant
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
 from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
+from cotenant.analyse.sharing.model_error import inverse, of_metric, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
 from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
 from cotenant.analyse.sharing.slo import Attainment, attainment
@@ -28,7 +29,7 @@ from cotenant.analyse.sharing.slowdown import (
     log_times,
     timed,
 )
-from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, Verdict
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, ModelError, TenantObservation, Verdict
 
 __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
 
@@ -68,6 +69,8 @@ class TenantSummary:
     slo_ms: float | None
     goodput_rps: Number | None
     """Requests per second within the objective."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
     @property
     def slowdown_is_least(self) -> bool:
@@ -94,6 +97,13 @@ class TenantSummary:
             "device_ms": self.device_ms,
             "device_slowdown": self.device_slowdown,
             "slo": None,
+            "simulated_as": None
+            if self.model_error is None
+            else {
+                "class": self.model_error.kind,
+                "validated": self.model_error.validated,
+                "error": self.model_error.sentence,
+            },
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
@@ -289,7 +299,7 @@ def _tenant(
         if found.needs_n is not None and rate > 0
     }
     slo, goodput = _slo(used)
-    return TenantSummary(
+    found = TenantSummary(
         cell=cell,
         tenant=tenant,
         of=group[0].of,
@@ -312,6 +322,26 @@ def _tenant(
         slo=slo,
         slo_ms=group[0].slo_ms,
         goodput_rps=goodput,
+        model_error=group[0].model_error,
+    )
+    return found if found.model_error is None else _with_model_error(found, found.model_error)
+
+
+def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
+    """The same, each interval as wide as the simulation is uncertain."""
+    solo = found.cell.solo
+    times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
+    return replace(
+        found,
+        throughput_rps=widened(found.throughput_rps, inverse(times)),
+        latency_ms={
+            name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
+        },
+        mean_latency_ms=widened(found.mean_latency_ms, times),
+        slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown),
+        device_ms=widened(found.device_ms, times),
+        device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown),
+        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
     )
 
 
@@ -359,21 +389,37 @@ def _mix(
         tenants=tuple(members),
         blocks=len(blocks),
         slowdown=slowdown,
-        metrics=_metrics(cell, [[logs[block] for logs in slowdowns] for block in blocks], verdicts),
+        metrics=_metrics(
+            cell,
+            [[logs[block] for logs in slowdowns] for block in blocks],
+            verdicts,
+            [error for group in members.values() if (error := group[0].model_error) is not None],
+        ),
         verdict=_verdict(verdicts),
         failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),
         trials_by_verdict=verdicts,
     )
 
 
-def _metrics(cell: Cell, logs_by_block: Sequence[Sequence[float]], verdicts: Mapping[str, int]) -> dict[str, Number]:
+def _metrics(
+    cell: Cell,
+    logs_by_block: Sequence[Sequence[float]],
+    verdicts: Mapping[str, int],
+    errors: Sequence[ModelError],
+) -> dict[str, Number]:
     if not logs_by_block:
         reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
         return {name: Missing(reason) for name in METRICS}
     if cell.solo:
         return {name: Estimate(1.0, 1.0, 1.0, len(logs_by_block), BY_DEFINITION) for name in METRICS}
     progress = [np.exp(-np.asarray(logs)) for logs in logs_by_block]
-    return {name: over_blocks(name, progress) for name in METRICS}
+    found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
+    if not errors:
+        return found
+    return {
+        name: widened(number, of_metric(name, errors), most=1.0 if name in ("fairness", "jain") else inf)
+        for name, number in found.items()
+    }
 
 
 def _verdict(verdicts: Mapping[str, int]) -> Verdict:

@@ -27,9 +27,9 @@ class SimulatedBench:
         """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
         self._coming = list(trials)
         for trial in trials:
-            fusion = self._device.controls(trial.settings).fusion
+            self._device.controls(trial.settings)
             for tenant in trial.tenants:
-                self._device.request(tenant.workload, fusion)
+                self._device.request(tenant.workload)
 
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]

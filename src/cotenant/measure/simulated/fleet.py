@@ -59,9 +59,9 @@ class SimulatedFleetBench:
         """Describe every workload once. Raises WorkloadError where one can't be known before it runs."""
         gpu = self._member(None)
         for trial in trials:
-            fusion = gpu.controls(trial.settings).fusion
+            gpu.controls(trial.settings)
             for tenant in trial.tenants:
-                gpu.request(tenant.workload, fusion)
+                gpu.request(tenant.workload)
 
     def carry_out_some(
         self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]

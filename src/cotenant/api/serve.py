@@ -1,0 +1,65 @@
+"""`serve`: several models on one device, each with an objective."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cotenant.serving.dry_run import Promise
+    from cotenant.serving.server import Listening
+    from cotenant.serving.service import Service
+
+
+def serve(
+    tenants: Path,
+    *,
+    device: str | None = None,
+    listening: "Listening | None" = None,
+    ready: Callable[[str, "Service"], None] = lambda address, _: print(address),  # noqa: T201
+) -> None:
+    """Serve the tenants of a file until SIGTERM or Ctrl-C; then finish what was accepted.
+
+    Args:
+        tenants: The YAML file.
+        device: Instead of the file's device.
+        listening: Where to listen; 127.0.0.1:8700 by default.
+        ready: Told the address, once requests can be sent.
+
+    Raises:
+        CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't there.
+    """
+    import asyncio
+
+    from cotenant.errors import ServingError
+    from cotenant.serving.server import Listening, serve
+    from cotenant.serving.tenants_file import read_tenants
+
+    try:
+        import httptools  # noqa: F401
+        import uvicorn  # noqa: F401
+        import uvloop
+    except ImportError as error:
+        raise ServingError(
+            f"The server needs the package {error.name}.", hint="Install it: pip install 'cotenant[serve]'"
+        ) from None
+    file = read_tenants(tenants)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(file, listening or Listening(), device=device, ready=ready))
+
+
+def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
+    """Simulate the contracts of a file under its stated loads: what will be kept.
+
+    Args:
+        tenants: The YAML file; each tenant states its `load`.
+        device: Instead of the file's device.
+        seconds: Simulated time.
+        seed: Of the arrivals.
+
+    Raises:
+        CotenantError: The file is wrong, a tenant states no load, or a tenant can't be served.
+    """
+    from cotenant.serving.dry_run import simulate_contracts
+    from cotenant.serving.tenants_file import read_tenants
+
+    return simulate_contracts(read_tenants(tenants), device=device, seconds=seconds, seed=seed)

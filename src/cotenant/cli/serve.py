@@ -1,0 +1,98 @@
+"""`cotenant serve`: several models on one device, each with an objective."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.output import as_json, console, show, show_json
+
+EPILOG = """\b
+Examples:  cotenant serve tenants.yaml
+           cotenant serve tenants.yaml --dry-run
+           cotenant serve tenants.yaml --device sim:a100-sxm4-40gb
+           curl localhost:8700/v2/models/bert
+
+\b
+tenants.yaml:  tenants:
+                 bert: {workload: bert-base-mini, slo: 50ms, share: 40%, batch: 4}
+                 gpt: {workload: gpt2-mini, mode: generate, tokens: 24, slo: {ttft: 200ms, tpot: 30ms}}
+
+It listens on this machine only, unless every tenant has a key and there is TLS. SIGTERM or Ctrl-C: what was accepted
+is finished; a second one ends it at once.
+"""
+
+
+@click.command("serve", short_help="Serve several models, each with an objective.", epilog=EPILOG)
+@click.argument("tenants", required=False, type=click.Path(path_type=Path))
+@click.option("--device", metavar="NAME", help="Instead of the file's device: cpu, cpu:1, cuda:0, sim:NAME.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True,
+              help="0 takes a free port.")  # fmt: skip
+@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
+@click.option("--drain", "drain_s", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, show_default=True,
+              help="How long accepted requests may take to end after SIGTERM.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and say what is kept.")
+@click.option("--new-key", is_flag=True, help="Print a new API key and its hash, and do nothing else.")
+@as_json
+def command(
+    *,
+    tenants: Path | None,
+    device: str | None,
+    host: str,
+    port: int,
+    tls_cert: str | None,
+    tls_key: str | None,
+    drain_s: float,
+    dry_run: bool,
+    new_key: bool,
+    as_json: bool,
+) -> int | None:
+    """Serve the models of TENANTS (YAML) on one device: each keeps its objective or says early that it can't."""
+    if new_key:
+        from cotenant.serving.http.keys import new_key as make
+
+        key, hashed = make()
+        if as_json:
+            show_json({"key": key, "hash": hashed})
+        else:
+            click.echo(f"{key}\n{hashed}")
+            console(talk=True).print("The first line is the key, shown once; the second goes into the file.")
+        return None
+    if tenants is None:
+        raise click.UsageError("Name the file of tenants.")
+    if dry_run:
+        from cotenant.api.serve import promise
+        from cotenant.reporting.terminal.promise import promise_parts
+
+        found = promise(tenants, device=device)
+        if as_json:
+            show_json({"kept": found.kept, "device": found.device, "basis": found.basis, "seconds": found.seconds,
+                       "tenants": [one._asdict() for one in found.tenants]})  # fmt: skip
+        else:
+            show(*promise_parts(found))
+        return None if found.kept else Exit.BREACH
+
+    from cotenant.api.serve import serve
+    from cotenant.serving.server import Listening
+    from cotenant.serving.service import Service
+
+    talk = console(talk=True)
+
+    def ready(address: str, service: Service) -> None:
+        if as_json:
+            show_json(
+                {"url": address, "device": service.device, "basis": service.basis, "tenants": list(service.tenants)}
+            )
+        else:
+            click.echo(address)
+        for one in service.tenants.values():
+            takes = f"{1e3 * one.costs.spaced_s:.3g} ms alone"
+            due = f"due within {1e3 * one.contract.within_s(one.costs.steps):.3g} ms"
+            talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
+
+    talk.print("Starting workers and measuring what requests cost.")
+    listening = Listening(host, port, tls_cert, tls_key, drain_s)
+    serve(tenants, device=device, listening=listening, ready=ready)
+    return None

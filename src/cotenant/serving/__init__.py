@@ -1,0 +1,1 @@
+"""Serving by contract: front ends, workers and backends around the scheduler."""

@@ -1,0 +1,73 @@
+"""From a model to an engine with known costs: cuts placed by time, a typical request measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.scheduling import TenantCosts
+from cotenant.serving.costs import Effort, measure_costs
+from cotenant.serving.engines.protocol import Call, Engine, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An engine, and what its typical request costs."""
+
+    engine: Engine
+    costs: TenantCosts
+
+
+def admit(
+    model: Callable[..., Any],
+    sample: Call | Prompt,
+    *,
+    wait: Callable[[], None],
+    largest: int = 1,
+    chunk_s: float | None = None,
+    effort: Effort | None = None,
+) -> Admitted:
+    """Cut and measure a model on the thread that will run it. A `Prompt` as the sample makes it a decoder."""
+    engine = build_engine(model, sample, wait=wait, batches=largest > 1, chunk_s=chunk_s)
+    try:
+        costs = measure_costs(engine, sample, largest=largest, wait=wait, effort=effort or Effort())
+    except BaseException:
+        engine.close()
+        raise
+    return Admitted(engine, costs)
+
+
+def build_engine(
+    model: Callable[..., Any],
+    sample: Call | Prompt,
+    *,
+    wait: Callable[[], None],
+    batches: bool,
+    chunk_s: float | None = None,
+) -> Engine:
+    """The engine that suits a model, with its cuts placed by time."""
+    from torch import nn
+
+    from cotenant.serving.chunking.balance import CHUNK_S, balanced_cuts
+    from cotenant.serving.chunking.greenlets import Cuts
+    from cotenant.serving.engines.decoder import DecoderEngine
+    from cotenant.serving.engines.forward import ForwardEngine
+
+    cuts = None
+    if isinstance(model, nn.Module):
+        found = balanced_cuts(model, _typical(model, sample), wait=wait, chunk_s=chunk_s or CHUNK_S)
+        cuts = Cuts(found) if found else None
+    if isinstance(sample, Prompt):
+        assert isinstance(model, nn.Module)
+        return DecoderEngine(model, cuts)
+    return ForwardEngine(model, cuts, batches=batches)
+
+
+def _typical(model: Callable[..., Any], sample: Call | Prompt) -> Callable[[], Any]:
+    if isinstance(sample, Call):
+        return lambda: model(*sample.args, **sample.kwargs)
+    import torch
+    from torch import nn
+
+    assert isinstance(model, nn.Module)
+    ids = torch.tensor([sample.ids], device=next(model.parameters()).device)
+    return lambda: model(input_ids=ids, logits_to_keep=1)

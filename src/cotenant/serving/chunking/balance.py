@@ -1,0 +1,73 @@
+"""Cuts placed by time: neighbouring layers are run together until they are worth a chunk."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from torch import nn
+
+from cotenant.serving.chunking.blocks import find_cuts
+from cotenant.serving.chunking.greenlets import Cuts
+
+CHUNK_S = 5e-3
+"""How long a chunk should be: long beside the cost of a decision, short beside the tightest objective."""
+ROUNDS = 3
+
+
+def balanced_cuts(
+    model: nn.Module, call: Callable[[], Any], *, wait: Callable[[], None] = lambda: None, chunk_s: float = CHUNK_S
+) -> tuple[nn.Module, ...]:
+    """Where to cut a model so that its chunks take about ``chunk_s`` each; none if all of it takes no longer.
+
+    Args:
+        model: It is timed where it is, with a cut before each of its layers.
+        call: A typical request.
+        wait: Waits until the device has done what it was given.
+        chunk_s: The length to aim at.
+    """
+    candidates = list(dict.fromkeys(find_cuts(model)))
+    if not candidates:
+        return ()
+    seen: list[nn.Module] = []
+    handles = [module.register_forward_pre_hook(lambda module, _: seen.append(module)) for module in candidates]
+    try:
+        call()  # which layers really run, in which order; those that run twice can't be told apart and are left out
+    finally:
+        for handle in handles:
+            handle.remove()
+    order = [module for module in seen if seen.count(module) == 1]
+    if not order:
+        return ()
+    rounds = [_times(order, call, wait) for _ in range(ROUNDS)]
+    times = [statistics.median(part) for part in zip(*rounds, strict=True)]
+    return tuple(order[place - 1] for place in group(times, chunk_s) if place > 0)
+
+
+def group(times: Sequence[float], wanted: float) -> list[int]:
+    """Where each group begins, if neighbours are taken together until they reach the time that is wanted.
+
+    What is left at the end joins the last group if it is less than half of what is wanted.
+    """
+    starts, gathered = [0], 0.0
+    for place, time_s in enumerate(times):
+        if gathered and gathered + time_s / 2 > wanted:
+            starts.append(place)
+            gathered = 0.0
+        gathered += time_s
+    if len(starts) > 1 and gathered < wanted / 2:
+        starts.pop()
+    return starts
+
+
+def _times(order: Sequence[nn.Module], call: Callable[[], Any], wait: Callable[[], None]) -> list[float]:
+    with Cuts(order) as cuts:
+        running = cuts.start(call)
+        stamps = [time.perf_counter()]
+        ended = False
+        while not ended:
+            ended = running.advance()
+            wait()
+            stamps.append(time.perf_counter())
+    return [after - before for before, after in pairwise(stamps)]

@@ -1,0 +1,45 @@
+"""Where a model may be cut: between its layers, never inside a kernel, so that results stay the same bit for bit."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+FEWEST = 2
+"""A list of fewer modules is not a stack of layers."""
+
+
+def find_cuts(model: nn.Module) -> tuple[nn.Module, ...]:
+    """The modules before which a forward pass may stop, in the order of the model's definition.
+
+    Layers live in `ModuleList`s and `Sequential`s. The outermost of them are taken, and a list whose items are lists
+    themselves (stages of blocks) is taken at its items' items.
+    """
+    cuts: list[nn.Module] = []
+    _collect(model, cuts)
+    return tuple(cuts)
+
+
+def _collect(module: nn.Module, cuts: list[nn.Module]) -> None:
+    for child in module.children():
+        if isinstance(child, nn.ModuleList | nn.Sequential) and len(child) >= FEWEST:
+            for item in child:
+                _take(item, cuts)
+        else:
+            _collect(child, cuts)
+
+
+def _take(item: nn.Module, cuts: list[nn.Module]) -> None:
+    if isinstance(item, nn.ModuleList | nn.Sequential) and len(item) >= FEWEST:
+        for inner in item:
+            _take(inner, cuts)
+    else:
+        cuts.append(item)
+
+
+def spread(cuts: Sequence[nn.Module], most: int) -> tuple[nn.Module, ...]:
+    """At most so many cuts, evenly spread; the first module needs none, since work begins there."""
+    wanted = min(most, len(cuts))
+    if wanted <= 1:
+        return ()
+    places = sorted({round(part * len(cuts) / wanted) for part in range(1, wanted)})
+    return tuple(cuts[place] for place in places)

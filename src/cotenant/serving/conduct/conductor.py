@@ -1,0 +1,279 @@
+"""Between clients, the scheduler and the workers, in one thread: an asyncio loop's.
+
+Every request gets a future. It is answered when the scheduler says so: with the result that a worker brought, with the
+error that its model raised, or with a refusal.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from cotenant.errors import Refused
+from cotenant.scheduling import (
+    Arrived,
+    Cancelled,
+    Chunk,
+    ChunkDone,
+    ChunkLost,
+    Done,
+    Dropped,
+    Event,
+    Instruction,
+    QueueAhead,
+    Scheduler,
+    Shed,
+    Start,
+    TenantPaused,
+    Tick,
+)
+from cotenant.serving.conduct.crew import Crew, Worker
+from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.worker.station import Ended
+
+TokenSink = Callable[[list[int]], None]
+
+
+class Outcome(NamedTuple):
+    """What became of a request, for metrics and records; times in seconds of the monotonic clock.
+
+    ``why`` is the reason of a refusal, `failed` or `cancelled`; None if it was served.
+    """
+
+    tenant: str
+    arrived: float
+    began: float | None
+    first: float | None
+    done: float
+    device_s: float
+    predicted_s: float
+    met: bool
+    why: str | None
+    tokens: int
+
+
+class _Ticket:
+    """One request that hasn't been answered yet."""
+
+    __slots__ = ("arrived", "began", "failed", "first", "future", "predicted_s", "result", "sink", "tenant", "tokens")
+
+    def __init__(self, tenant: str, arrived: float, future: "asyncio.Future[Any]", sink: TokenSink | None) -> None:
+        self.tenant = tenant
+        self.arrived = arrived
+        self.future = future
+        self.sink = sink
+        self.began: float | None = None
+        self.first: float | None = None
+        self.failed = False
+        self.predicted_s = 0.0
+        self.result: Any = None
+        self.tokens = 0
+
+
+class Conductor:
+    """Owns the scheduler of a device. All methods are called from the loop's thread."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        crew: Crew,
+        *,
+        observe: Callable[[Outcome], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.scheduler = scheduler
+        self.crew = crew
+        self._observe = observe
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._tickets: dict[int, _Ticket] = {}
+        self._chunks: dict[int, Chunk] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Event = asyncio.Event()
+        self._idle.set()
+        self.device_s = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answers."""
+        return len(self._tickets)
+
+    async def drained(self) -> None:
+        """Return when every request has been answered."""
+        await self._idle.wait()
+
+    async def serve(
+        self,
+        tenant: str,
+        work: Call | Prompt,
+        *,
+        deadline_s: float | None = None,
+        priority: int = 0,
+        scale: float = 1.0,
+        steps: int | None = None,
+        sink: TokenSink | None = None,
+    ) -> Any:
+        """Serve one request; a caller that is cancelled takes its request back.
+
+        Args:
+            tenant: Whose request it is.
+            work: Its input.
+            deadline_s: In how many seconds the client gives up; None: by the contract.
+            priority: Higher goes first among the tenant's own requests.
+            scale: What it costs over a typical request.
+            steps: How many decode steps it takes at most.
+            sink: Gets tokens as they are made.
+
+        Raises:
+            Refused: The scheduler turned it away.
+        """
+        now = self._clock()
+        number = next(self._numbers)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._tickets[number] = _Ticket(tenant, now, future, sink)
+        self._idle.clear()
+        deadline = None if deadline_s is None else now + deadline_s
+        out = self.scheduler.handle(Arrived(now, number, tenant, deadline, scale, steps, priority))
+        if not any(type(one) is Shed and one.request == number for one in out):
+            self.crew.take(number, tenant, work)
+        self._carry_out(out)
+        self._set_timer()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if number in self._tickets:
+                self.tell(Cancelled(self._clock(), number))
+            raise
+
+    def tell(self, event: Event) -> None:
+        """Let the scheduler know of something, and do what it says."""
+        self._carry_out(self.scheduler.handle(event))
+        self._set_timer()
+
+    def chunk_ended(self, end: Ended) -> None:
+        """A worker reports the end of a chunk."""
+        progress = end.progress
+        self.device_s += end.ended - end.began
+        self._account(end)
+        for request, tokens in progress.tokens.items():
+            self._put_tokens(request, tokens, end.ended)
+        for request, result in progress.results.items():
+            ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+            if ticket is not None:
+                ticket.result = result
+        for request, error in progress.failures.items():
+            self._fail(request, error)
+        started = self.crew.ended(end)
+        finished = tuple(progress.results)
+        self.tell(ChunkDone(self._clock(), end.version, end.began, end.ended, started, finished))
+        for request in progress.failures:
+            if request in self._tickets:
+                self.tell(Cancelled(self._clock(), request))
+
+    def worker_lost(self, worker: Worker, tenants: tuple[str, ...], retry_after_s: float) -> None:
+        """A worker died or hangs: its tenants are paused, and the chunk it ran will never end."""
+        now = self._clock()
+        version = self.crew.lost(worker)
+        for tenant in tenants:
+            self.tell(TenantPaused(now, tenant, retry_after_s))
+        if version is not None:
+            self.tell(ChunkLost(now, version))
+
+    def close(self) -> None:
+        """Stop the timer and give every waiting request up."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for ticket in self._tickets.values():
+            if not ticket.future.done():
+                ticket.future.cancel()
+        self._tickets.clear()
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for one in instructions:
+            if isinstance(one, Start):
+                self._chunks[one.chunk.version] = one.chunk
+                self.crew.start(one.chunk)
+            elif isinstance(one, QueueAhead):
+                if one.chunk is not None:
+                    self._chunks[one.chunk.version] = one.chunk
+                self.crew.queue(one.after, one.chunk)
+            else:
+                self._answer(one)
+
+    def _answer(self, end: Done | Shed | Dropped) -> None:
+        assert isinstance(end.request, int)
+        self.crew.forget(end.request, free=not isinstance(end, Done))
+        ticket = self._tickets.pop(end.request, None)
+        if not self._tickets:
+            self._idle.set()
+        if ticket is None:
+            return
+        why: str | None = None
+        met, device_s = False, 0.0
+        match end:
+            case Done():
+                met, device_s = end.met and not ticket.failed, end.device_s
+                why = "failed" if ticket.failed else None
+                if not ticket.future.done():
+                    ticket.future.set_result(ticket.result)
+            case Shed():
+                why = str(end.why)
+                if not ticket.future.done():
+                    ticket.future.set_exception(
+                        Refused(
+                            end.tenant,
+                            why,
+                            retry_after_s=end.retry_after_s,
+                            predicted_wait_s=end.predicted_wait_s,
+                        )
+                    )
+            case Dropped():
+                why = "failed" if ticket.failed else "cancelled"
+        if self._observe is not None:
+            times = (ticket.arrived, ticket.began, ticket.first, self._clock())
+            self._observe(Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens))
+
+    def _account(self, end: Ended) -> None:
+        """Note when requests began and what they were expected to cost; chunks that were replaced are forgotten."""
+        chunk = self._chunks.get(end.version)
+        if chunk is not None:
+            for request in chunk.requests:
+                ticket = self._tickets.get(request)  # type: ignore[arg-type]
+                if ticket is not None:
+                    ticket.began = ticket.began or end.began
+                    ticket.predicted_s += chunk.predicted_s / len(chunk.requests)
+        for version in [one for one in self._chunks if one <= end.version]:
+            del self._chunks[version]
+
+    def _fail(self, request: Any, error: Exception) -> None:
+        """The model raised: its caller hears it at once."""
+        ticket = self._tickets.get(request)
+        if ticket is not None:
+            ticket.failed = True
+            if not ticket.future.done():
+                ticket.future.set_exception(error)
+
+    def _put_tokens(self, request: Any, tokens: list[int], at: float) -> None:
+        ticket = self._tickets.get(request)
+        if ticket is None:
+            return
+        ticket.first = ticket.first or at
+        ticket.tokens += len(tokens)
+        if ticket.sink is not None:
+            ticket.sink(tokens)
+
+    def _set_timer(self) -> None:
+        """Wake up when a waiting request can't be in time any more, so that it is refused early."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        at = self.scheduler.wake_at()
+        if at is not None:
+            # A little later than the last moment: at the moment itself it could still be in time.
+            delay = max(at - self._clock(), 0.0) + 2e-3
+            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.tell(Tick(self._clock()))

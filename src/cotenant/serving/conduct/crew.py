@@ -1,0 +1,102 @@
+"""The workers of one device, seen as one: who serves which tenant, what runs, and what follows it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from cotenant.scheduling import Chunk, RequestId
+from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.worker.station import Ended
+
+
+class Worker(Protocol):
+    """What a station in this process and one in another have in common."""
+
+    def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
+        """Hand over the input of a request."""
+        ...
+
+    def free(self, requests: Iterable[RequestId]) -> None:
+        """Forget requests."""
+        ...
+
+    def start(self, chunk: Chunk) -> None:
+        """Run a chunk now."""
+        ...
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Run a chunk when ``after`` ends."""
+        ...
+
+
+class _Running(NamedTuple):
+    version: int
+    worker: Worker
+
+
+class Crew:
+    """Hands chunks to the worker of their tenant.
+
+    A chunk queued ahead goes to the worker that runs now if it is that worker's; a chunk of another worker is held here
+    and started when the running one reports its end.
+    """
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._homes: dict[RequestId, Worker] = {}
+        self._running: _Running | None = None
+        self._held: Chunk | None = None
+
+    def assign(self, tenant: str, worker: Worker) -> None:
+        """From now on this worker serves the tenant."""
+        self._workers[tenant] = worker
+
+    def dismiss(self, tenant: str) -> None:
+        """Nobody serves the tenant any more."""
+        self._workers.pop(tenant, None)
+
+    def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
+        """Hand a request's input to its tenant's worker."""
+        worker = self._workers[tenant]
+        self._homes[request] = worker
+        worker.take(request, tenant, work)
+
+    def forget(self, request: RequestId, *, free: bool) -> None:
+        """A request was answered; ``free``: its worker still holds its input or its state."""
+        worker = self._homes.pop(request, None)
+        if worker is not None and free:
+            worker.free((request,))
+
+    def start(self, chunk: Chunk) -> None:
+        """Run a chunk now."""
+        worker = self._workers[chunk.tenant]
+        self._running, self._held = _Running(chunk.version, worker), None
+        worker.start(chunk)
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Run a chunk after the one that runs; too late if that has ended."""
+        if self._running is None or self._running.version != after:
+            return
+        runner = self._running.worker
+        ours = chunk is not None and self._workers.get(chunk.tenant) is runner
+        runner.queue(after, chunk if ours else None)
+        self._held = None if ours else chunk
+
+    def ended(self, end: Ended) -> int | None:
+        """Note a chunk's end; the version that runs now, None if nothing does."""
+        running, held = self._running, self._held
+        assert running is not None, "a chunk ended that nobody started"
+        self._running, self._held = None, None
+        if end.started is not None:
+            self._running = _Running(end.started, running.worker)
+        elif held is not None and held.tenant in self._workers:
+            self.start(held)
+        return None if self._running is None else self._running.version
+
+    def lost(self, worker: Worker) -> int | None:
+        """A worker died; the version that it was running, if any."""
+        for request in [one for one, home in self._homes.items() if home is worker]:
+            del self._homes[request]
+        if self._running is None or self._running.worker is not worker:
+            return None
+        version, self._running, self._held = self._running.version, None, None
+        return version

@@ -1,0 +1,6 @@
+"""What a tenant's requests cost here, measured when it is admitted."""
+
+from cotenant.serving.costs.floor import check_floor
+from cotenant.serving.costs.measuring import Effort, measure_costs
+
+__all__ = ["Effort", "check_floor", "measure_costs"]

@@ -1,0 +1,195 @@
+"""Costs of a tenant, measured on the device in a second or two: chunks, the batch curve, decode steps and theirs."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from cotenant.errors import ServingError
+from cotenant.scheduling import BatchCurve, ChunkCost, RequestId, TenantCosts
+from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured: rounds of each kind, as far as the time allows."""
+
+    budget_s: float = 1.0
+    """For each kind of measurement: back to back, spaced, by batch."""
+    least: int = 5
+    most: int = 60
+    warm_up: int = 3
+    gap_s: float = 0.02
+    """Idle time before a spaced request."""
+
+
+class _Stopwatch:
+    """Runs requests through an engine and keeps the time of each piece."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        wait: Callable[[], None],
+        effort: Effort,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._engine = engine
+        self._wait = wait
+        self._effort = effort
+        self._clock = clock
+        self._sleep = sleep
+        self._names: Iterator[RequestId] = (f"measured {number}" for number in count())
+
+    def stages(self, work: Call | Prompt, batch: int = 1) -> tuple[list[float], list[RequestId]]:
+        """Seconds of each stage of a batch of equal requests; decoders are still held afterwards."""
+        requests = [next(self._names) for _ in range(batch)]
+        for request in requests:
+            self._engine.take(request, work)
+        times = []
+        for stage in range(self._engine.stages):
+            before = self._clock()
+            progress = self._engine.run(requests, stage)
+            self._wait()
+            times.append(self._clock() - before)
+            _refuse_failures(progress)
+        return times, requests
+
+    def steps(self, requests: Sequence[RequestId], number: int) -> float:
+        """Seconds of a decode step of these requests together."""
+        before = self._clock()
+        _refuse_failures(self._engine.step(requests, number))
+        self._wait()
+        return (self._clock() - before) / number
+
+    def free(self, requests: Sequence[RequestId]) -> None:
+        for request in requests:
+            self._engine.free(request)
+
+    def pause(self) -> None:
+        """Leave the device idle, so that the next piece is a spaced one."""
+        self._sleep(self._effort.gap_s)
+
+    def rounds(self, most: int | None = None) -> Iterator[int]:
+        """As many rounds as the budget allows, at least ``least`` and at most ``most``."""
+        began = self._clock()
+        for number in range(max(most or self._effort.most, self._effort.least)):
+            if number >= self._effort.least and self._clock() - began > self._effort.budget_s:
+                return
+            yield number
+
+
+def measure_costs(
+    engine: Engine,
+    work: Call | Prompt,
+    *,
+    largest: int = 1,
+    wait: Callable[[], None] = lambda: None,
+    effort: Effort = Effort(),  # noqa: B008 - frozen
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> TenantCosts:
+    """The costs of requests like this one. Call it where the engine's chunks run, with nothing else on the device.
+
+    Args:
+        engine: The tenant's engine.
+        work: A typical request.
+        largest: How many requests may run together (for decoders: step together).
+        wait: Waits until the device has done what it was given.
+        effort: How much time to spend.
+        clock: Seconds.
+        sleep: Lets time pass.
+
+    Raises:
+        ServingError: The request fails.
+    """
+    watch = _Stopwatch(engine, wait, effort, clock, sleep)
+    decoder = isinstance(work, Prompt)
+    probe: Call | Prompt = replace(work, stop=()) if isinstance(work, Prompt) else work
+    for _ in range(effort.warm_up):
+        watch.free(watch.stages(probe)[1])
+    close: list[list[float]] = []
+    for _ in watch.rounds():
+        times, requests = watch.stages(probe)
+        watch.free(requests)
+        close.append(times)
+    spaced: list[list[float]] = []
+    for _ in watch.rounds(10):
+        watch.pause()
+        times, requests = watch.stages(probe)
+        watch.free(requests)
+        spaced.append(times)
+    chunks = tuple(
+        _cost(part, gap) for part, gap in zip(zip(*close, strict=True), zip(*spaced, strict=True), strict=True)
+    )
+    if not decoder:
+        return TenantCosts(chunks, _curve(watch, lambda batch: _total(watch, probe, batch), largest))
+    assert isinstance(work, Prompt)
+    return _decoder(watch, work, chunks, largest)
+
+
+def _decoder(watch: _Stopwatch, work: Prompt, chunks: tuple[ChunkCost, ...], largest: int) -> TenantCosts:
+    steps = work.tokens - 1
+    if steps < 1:
+        return TenantCosts(chunks)
+    long = replace(work, stop=(), tokens=1_000_000_000)  # it never ends by itself: steps are taken as wanted
+
+    def run(batch: int) -> list[float]:
+        requests = watch.stages(long, batch)[1]
+        times = [watch.steps(requests, 1) for _ in range(min(steps, 16))]
+        watch.free(requests)
+        return times[1:] or times  # the first one puts the gang together
+
+    close = [time_s for _ in watch.rounds() for time_s in run(1)]
+    requests = watch.stages(long)[1]
+    spaced = []
+    for _ in range(5):
+        watch.pause()
+        spaced.append(watch.steps(requests, 1))
+    watch.free(requests)
+    curve = _curve(watch, lambda batch: statistics.median(run(batch)), largest)
+    return TenantCosts(chunks, step=_cost(close, spaced), step_curve=curve, steps=steps)
+
+
+def _total(watch: _Stopwatch, work: Call | Prompt, batch: int) -> float:
+    times, requests = watch.stages(work, batch)
+    watch.free(requests)
+    return sum(times)
+
+
+def _curve(watch: _Stopwatch, cost: Callable[[int], float], largest: int) -> BatchCurve:
+    """Sizes 1, 2, 4, ... and the largest, in turn so that drift cancels; those between lie on straight lines."""
+    if largest <= 1:
+        return BatchCurve()
+    sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size < largest] + [largest]
+    seen: dict[int, list[float]] = {size: [] for size in sizes}
+    for size in sizes:
+        cost(size)  # buffers of a new shape are made once
+    for _ in watch.rounds(20):
+        alone = cost(1)
+        for size in sizes:
+            seen[size].append((cost(size) if size > 1 else alone) / alone)
+    known = {size: statistics.median(ratios) for size, ratios in seen.items()} | {1: 1.0}
+    factors, highest = [], 0.0
+    for batch in range(1, largest + 1):
+        below = max(size for size in sizes if size <= batch)
+        above = min(size for size in sizes if size >= batch)
+        part = (batch - below) / (above - below) if above > below else 0.0
+        highest = max(highest, known[below] + part * (known[above] - known[below]))
+        factors.append(highest)
+    return BatchCurve(tuple(factors))
+
+
+def _cost(close: Sequence[float], spaced: Sequence[float]) -> ChunkCost:
+    p50 = max(statistics.median(close), 1e-7)
+    p90 = statistics.quantiles(close, n=10)[-1] if len(close) > 1 else p50
+    return ChunkCost(p50, max(p50, p90), max(statistics.median(spaced), 1e-7))
+
+
+def _refuse_failures(progress: Progress) -> None:
+    for error in progress.failures.values():
+        raise ServingError(
+            f"The model fails on the sample request: {type(error).__name__}: {error}.",
+            hint="Give a sample that the model can serve.",
+        ) from error

@@ -1,0 +1,107 @@
+"""What the contracts of a file will keep under the loads that it states, simulated before anything is served."""
+
+import asyncio
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cotenant.errors import ServingError
+from cotenant.scheduling import Scheduler, Settings, TenantCosts
+from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
+from cotenant.serving.opening import opened
+from cotenant.serving.tenants_file import ServedTenant, TenantsFile
+from cotenant.tenancy.arrivals import arrivals_ns
+
+SEEDS = 5
+
+
+class Kept(NamedTuple):
+    """One tenant: the part of its requests that were in time, over the seeds, and what it asks of the device."""
+
+    tenant: str
+    objective_ms: float
+    quantile: float
+    asked_share: float
+    attainment: float
+    worst: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The answer; ``basis`` says where the costs come from."""
+
+    device: str
+    basis: str
+    seconds: float
+    tenants: tuple[Kept, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every tenant keeps its objective."""
+        return all(one.kept for one in self.tenants)
+
+
+def simulate_contracts(
+    file: TenantsFile, *, device: str | None = None, seconds: float = 30.0, seed: int = 0
+) -> Promise:
+    """Measure (or, on a simulated device, predict) the costs, then simulate the contracts under the stated loads.
+
+    Raises:
+        ServingError: A tenant states no load, or can't be served.
+    """
+    for name, tenant in file.tenants.items():
+        if tenant.load is None or not tenant.load.open:
+            raise ServingError(
+                f"Tenant {name} states no open load, so nothing can be said about it.",
+                hint=f"Add `load: poisson(20)` to {name}.",
+            )
+    costs, basis = asyncio.run(_costs(file, device))
+    return judge(file, costs, device=device or file.device, basis=basis, seconds=seconds, seed=seed)
+
+
+def judge(
+    file: TenantsFile, costs: Mapping[str, TenantCosts], *, device: str, basis: str, seconds: float, seed: int
+) -> Promise:
+    """Simulate contracts with known costs."""
+    attained: dict[str, list[float]] = {name: [] for name in file.tenants}
+    tenants = [(contract, costs[contract.tenant]) for contract in file.contracts()]
+    for run in range(SEEDS):
+        arrivals = sorted(
+            arrival
+            for place, (name, tenant) in enumerate(file.tenants.items())
+            for arrival in _arrivals(name, tenant, costs[name], seconds, seed + 1000 * run + place)
+        )
+        scheduler = Scheduler(tenants, Settings(fairness=file.rule()))
+        result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))
+        for name, part in result.attainment().items():
+            attained[name].append(part)
+    return Promise(device, basis, seconds, tuple(_kept(file, costs, name, parts) for name, parts in attained.items()))
+
+
+def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> Kept:
+    tenant, cost = file.tenants[name], costs[name]
+    mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.slo.quantile
+    within_s = tenant.contract(name).within_s(cost.steps)
+    asked = _rate(tenant, cost) * cost.total_s
+    return Kept(name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile)
+
+
+def _arrivals(name: str, tenant: ServedTenant, costs: TenantCosts, seconds: float, seed: int) -> list[Arrival]:
+    assert tenant.load is not None
+    load = tenant.load if tenant.load.rate_share is None else tenant.load.at(_rate(tenant, costs))
+    return [Arrival(float(time) / 1e9, name) for time in arrivals_ns(load, seed=seed, horizon_s=seconds)]
+
+
+def _rate(tenant: ServedTenant, costs: TenantCosts) -> float:
+    """Requests per second; a share is one of what the tenant can do alone."""
+    assert tenant.load is not None
+    if tenant.load.rate_share is not None:
+        return tenant.load.rate_share / costs.total_s
+    return tenant.load.rate_rps or 0.0
+
+
+async def _costs(file: TenantsFile, device: str | None) -> tuple[dict[str, TenantCosts], str]:
+    async with opened(file, device=device) as service:
+        return {name: served.costs for name, served in service.tenants.items()}, service.basis

@@ -1,0 +1,1 @@
+"""What carries chunks of requests out: forward passes, decoders, whole calls."""

@@ -1,0 +1,157 @@
+"""Decoders: a prefill in chunks, then tokens, step by step, alone or as a gang."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from cotenant.scheduling import RequestId
+from cotenant.serving.chunking.greenlets import Cuts, Running
+from cotenant.serving.engines.gang import Gang, Layers, layers_of
+from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.sampling import Chooser
+
+
+class _Generation:
+    """One request: what it has made so far and where its cache is, its own or a gang's."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self.prompt = prompt
+        self.chooser = Chooser(prompt)
+        self.made: list[int] = []
+        self.prefill: Running | None = None
+        self.cache: Layers | None = None
+        self.gang: Gang | None = None
+        self.place = 0
+
+    def put(self, token: int) -> bool:
+        """Add a token; whether it was the last."""
+        self.made.append(token)
+        return len(self.made) >= self.prompt.tokens or token in self.prompt.stop
+
+    def own_cache(self) -> Layers:
+        if self.gang is not None:
+            self.cache, self.gang = self.gang.member(self.place), None
+        assert self.cache is not None, "a request was asked to decode before its prefill"
+        return self.cache
+
+
+class DecoderEngine:
+    """A causal language model of transformers. The result of a request is the list of its new tokens."""
+
+    def __init__(self, model: nn.Module, cuts: Cuts | None = None) -> None:
+        self._model = model
+        self._cuts = cuts
+        self._device = next(model.parameters()).device
+        self.stages = cuts.chunks if cuts else 1
+        self._requests: dict[RequestId, _Generation] = {}
+        self._gang: Gang | None = None
+        self._members: tuple[RequestId, ...] = ()
+
+    def take(self, request: RequestId, work: Call | Prompt) -> None:
+        """Keep the prompt until the first chunk."""
+        assert isinstance(work, Prompt)
+        self._requests[request] = _Generation(work)
+
+    def run(self, requests: Sequence[RequestId], stage: int) -> Progress:
+        """One stage of the prefill; the last one gives the first token."""
+        progress = Progress()
+        for request in requests:
+            generation = self._requests.get(request)
+            if generation is None:
+                continue
+            try:
+                self._prefill(request, generation, progress, last=stage >= self.stages - 1)
+            except Exception as error:  # noqa: BLE001 - it belongs to this request
+                progress.failures[request] = error
+                self.free(request)
+        return progress
+
+    def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
+        """Decode steps of all requests together; those that end early leave the gang with their last token."""
+        progress = Progress()
+        held = [request for request in requests if request in self._requests]
+        for done in range(steps):
+            if not held:
+                break
+            try:
+                self._form(tuple(held))
+                self._one_step(held, progress)
+            except Exception as error:  # noqa: BLE001 - all members share the step that failed
+                for request in held:
+                    progress.failures[request] = error
+                    self.free(request)
+                break
+            if done < steps - 1:
+                held = [request for request in held if request in self._requests]
+        return progress
+
+    def free(self, request: RequestId) -> None:
+        """Forget a request. A gang keeps its row until it is formed anew."""
+        generation = self._requests.pop(request, None)
+        if generation is not None and generation.prefill is not None:
+            generation.prefill.abandon()
+        if not self._requests:
+            self._gang, self._members = None, ()
+
+    def close(self) -> None:
+        """Take the cuts out of the model."""
+        for request in tuple(self._requests):
+            self.free(request)
+        if self._cuts:
+            self._cuts.close()
+
+    def _prefill(self, request: RequestId, generation: _Generation, progress: Progress, *, last: bool) -> None:
+        if generation.prefill is None:
+            if generation.cache is not None:  # it ended in fewer chunks than expected
+                return
+            generation.prefill = Running(lambda: self._read(generation.prompt))
+        ended = generation.prefill.advance()
+        while last and not ended:
+            ended = generation.prefill.advance()
+        if not ended:
+            return
+        generation.cache, scores = generation.prefill.result
+        generation.prefill = None
+        token = generation.chooser.choose(scores)
+        progress.tokens[request] = [token]
+        if generation.put(token):
+            self._finish(request, generation, progress)
+
+    def _read(self, prompt: Prompt) -> tuple[Layers, torch.Tensor]:
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        ids = torch.tensor([prompt.ids], device=self._device)
+        result: Any = self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        return layers_of(cache), result.logits[0, -1]
+
+    def _form(self, members: tuple[RequestId, ...]) -> None:
+        """One gang of exactly these members; the one of the last step is kept if they are the same."""
+        if members == self._members:
+            return
+        generations = [self._requests[member] for member in members]
+        for request in self._members:  # all, since the old gang goes: members that wait take their caches along
+            if request in self._requests:
+                self._requests[request].own_cache()
+        self._gang = Gang([generation.own_cache() for generation in generations])
+        self._members = members
+        for place, generation in enumerate(generations):
+            generation.gang, generation.place, generation.cache = self._gang, place, None
+
+    def _one_step(self, members: Sequence[RequestId], progress: Progress) -> None:
+        assert self._gang is not None
+        generations = [self._requests[member] for member in members]
+        scores = self._gang.step(self._model, [generation.made[-1] for generation in generations])
+        greedy = all(generation.chooser.greedy for generation in generations)
+        likeliest = scores.argmax(dim=-1).tolist() if greedy else []
+        for place, (request, generation) in enumerate(zip(members, generations, strict=True)):
+            token = likeliest[place] if greedy else generation.chooser.choose(scores[place])
+            progress.tokens.setdefault(request, []).append(token)
+            if generation.put(token):
+                self._finish(request, generation, progress)
+
+    def _finish(self, request: RequestId, generation: _Generation, progress: Progress) -> None:
+        progress.results[request] = generation.made
+        self.free(request)

@@ -1,0 +1,112 @@
+"""Forward passes of any module, in chunks, alone or several requests as one batch."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cotenant.scheduling import RequestId
+from cotenant.serving.chunking.greenlets import Cuts, Running
+from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.engines.rows import apart, rows_of, shape_of, together
+
+
+class _Batch:
+    """Requests that run as one call, from their first chunk to their last."""
+
+    def __init__(self, members: Sequence[RequestId], calls: Sequence[Call], running: Running) -> None:
+        self.members = list(members)
+        self.calls = list(calls)
+        self.running = running
+        self.wanted = set(members)
+
+
+class ForwardEngine:
+    """Calls a function for each request; where it has cuts, in as many chunks as they make."""
+
+    def __init__(self, function: Callable[..., Any], cuts: Cuts | None = None, *, batches: bool = False) -> None:
+        self._function = function
+        self._cuts = cuts
+        self._batches = batches
+        self.stages = cuts.chunks if cuts else 1
+        self._waiting: dict[RequestId, Call] = {}
+        self._begun: dict[RequestId, _Batch] = {}
+
+    def take(self, request: RequestId, work: Call | Prompt) -> None:
+        """Keep the arguments until the first chunk."""
+        assert isinstance(work, Call)
+        self._waiting[request] = work
+
+    def run(self, requests: Sequence[RequestId], stage: int) -> Progress:
+        """Run the requests up to their next cut; at the last stage, to the end."""
+        if stage == 0:
+            self._begin([request for request in requests if request in self._waiting])
+        progress = Progress()
+        batches = {id(batch): batch for request in requests if (batch := self._begun.get(request)) is not None}
+        for batch in batches.values():
+            self._advance(batch, progress, last=stage >= self.stages - 1)
+        return progress
+
+    def step(self, requests: Sequence[RequestId], steps: int) -> Progress:
+        """It has no decode steps."""
+        raise AssertionError(f"{len(requests)} requests were asked for {steps} decode steps of a forward pass")
+
+    def free(self, request: RequestId) -> None:
+        """Forget a request; a call that is under way ends when none of its members is wanted."""
+        self._waiting.pop(request, None)
+        batch = self._begun.pop(request, None)
+        if batch is not None:
+            batch.wanted.discard(request)
+            if not batch.wanted:
+                batch.running.abandon()
+
+    def close(self) -> None:
+        """Take the cuts out of the model."""
+        for request in (*self._waiting, *self._begun):
+            self.free(request)
+        if self._cuts:
+            self._cuts.close()
+
+    def _begin(self, requests: Sequence[RequestId]) -> None:
+        groups: dict[Any, list[RequestId]] = {}
+        for request in requests:
+            call = self._waiting[request]
+            alone = not self._batches or rows_of(call) is None
+            groups.setdefault(("alone", request) if alone else shape_of(call), []).append(request)
+        for members in groups.values():
+            calls = [self._waiting.pop(member) for member in members]
+            batch = _Batch(members, calls, Running(self._calling(together(calls))))
+            self._begun.update(dict.fromkeys(members, batch))
+
+    def _calling(self, call: Call) -> Callable[[], Any]:
+        return lambda: self._function(*call.args, **call.kwargs)
+
+    def _advance(self, batch: _Batch, progress: Progress, *, last: bool) -> None:
+        try:
+            ended = batch.running.advance()
+            while last and not ended:  # a module that was called more often than once gives more chunks than it has
+                ended = batch.running.advance()
+            if ended:
+                self._hand_out(batch, batch.running.result, progress)
+        except Exception as error:  # noqa: BLE001 - whatever a user's model raises belongs to its requests
+            self._fail(batch, error, progress)
+
+    def _hand_out(self, batch: _Batch, result: Any, progress: Progress) -> None:
+        rows = [rows_of(call) or 1 for call in batch.calls]
+        parts = [result] if len(rows) == 1 else apart(result, rows)
+        for member, part in zip(batch.members, parts, strict=True):
+            if member in batch.wanted:
+                progress.results[member] = part
+            self._begun.pop(member, None)
+
+    def _fail(self, batch: _Batch, error: Exception, progress: Progress) -> None:
+        """One wrong request doesn't take the others of its batch with it: each is tried again alone."""
+        for member, call in zip(batch.members, batch.calls, strict=True):
+            self._begun.pop(member, None)
+            if member not in batch.wanted:
+                continue
+            if len(batch.members) == 1:
+                progress.failures[member] = error
+                continue
+            try:
+                progress.results[member] = self._function(*call.args, **call.kwargs)
+            except Exception as own:  # noqa: BLE001
+                progress.failures[member] = own

@@ -1,0 +1,49 @@
+"""Deadline and priority: all the ways in which clients state them, with one meaning.
+
+A deadline counts from the request's arrival and is bounded by the tenant's contract. Of priorities, the higher goes
+first among a tenant's own requests; vLLM's is the reverse and is turned round.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.errors import BadInput
+from cotenant.serving.service import Wishes
+
+_DEADLINES_MS = ("x-cotenant-deadline-ms", "x-llm-d-slo-ttft-ms", "x-slo-ttft-ms")
+_PER_STEP_MS = ("x-llm-d-slo-tpot-ms", "x-slo-tpot-ms")
+HIGHEST = 1_000_000
+
+
+def wishes_of(
+    headers: Mapping[str, str], *, timeout_us: Any = None, priority: Any = None, vllm_priority: Any = None
+) -> Wishes:
+    """What a request asks for. Raises BadInput."""
+    deadline_s = next((_number(headers[name], name) / 1e3 for name in _DEADLINES_MS if name in headers), None)
+    per_step_s = next((_number(headers[name], name) / 1e3 for name in _PER_STEP_MS if name in headers), None)
+    if timeout_us:
+        deadline_s = _number(timeout_us, "timeout") / 1e6
+    wanted = _whole(headers.get("x-cotenant-priority", priority if priority is not None else 0), "priority")
+    if vllm_priority is not None:
+        wanted = -_whole(vllm_priority, "priority")
+    return Wishes(deadline_s, per_step_s, wanted)
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise BadInput(f"{name} has to be a time above 0, not {value!r}.")
+    return number
+
+
+def _whole(value: Any, name: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(f"{name} has to be a whole number, not {value!r}.") from None
+    if abs(number) > HIGHEST:
+        raise BadInput(f"{name} lies between -{HIGHEST} and {HIGHEST}.")
+    return number

@@ -1,0 +1,57 @@
+"""Requests and replies as values."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant.errors import BadInput
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request; names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    def json(self) -> dict[str, Any]:
+        """The body as a mapping. Raises BadInput."""
+        return read_json(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer: a body, or pieces of one as they come."""
+
+    status: int = 200
+    body: bytes = b""
+    kind: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    pieces: AsyncIterator[bytes] | None = None
+
+
+def in_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """An answer in JSON."""
+    return Reply(status, json.dumps(data, separators=(",", ":")).encode(), headers=headers or {})
+
+
+def read_json(body: bytes | memoryview) -> dict[str, Any]:
+    """A mapping from JSON, strictly: no NaN, no deep nests. Raises BadInput."""
+    try:
+        data = json.loads(bytes(body), parse_constant=_no_constant)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise BadInput(f"The body isn't valid JSON: {error}.") from None
+    except RecursionError:
+        raise BadInput("The body is nested too deeply.") from None
+    if not isinstance(data, dict):
+        raise BadInput("The body has to be a JSON object.")
+    return data
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,91 @@
+"""Prometheus' text format: our own names, and those that dashboards for other servers know."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.measures import BUCKETS_S
+from cotenant.serving.service import Service
+
+KIND = "text/plain; version=0.0.4; charset=utf-8"
+Row = tuple[Mapping[str, str], float]
+
+
+async def metrics(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """All of them."""
+    del request, parts
+    return Reply(200, render(service).encode(), KIND)
+
+
+def render(service: Service) -> str:
+    """The page."""
+    scheduler = service.conductor.scheduler
+    standings = scheduler.standings(time.monotonic())
+    rows = {name: service.measures.of(name) for name in service.tenants}
+    lines: list[str] = []
+
+    def put(name: str, kind: str, about: str, values: Iterable[Row]) -> None:
+        lines.extend((f"# HELP {name} {about}", f"# TYPE {name} {kind}"))
+        lines.extend(f"{name}{_labels(labels)} {value:.17g}" for labels, value in values)
+
+    def each(name: str) -> dict[str, str]:
+        return {"tenant": name}
+
+    put("cotenant_requests_served_total", "counter", "Requests answered with a result.",
+        ((each(n), m.served) for n, m in rows.items()))  # fmt: skip
+    put("cotenant_requests_within_objective_total", "counter", "Requests answered within their objective.",
+        ((each(n), m.within) for n, m in rows.items()))  # fmt: skip
+    put("cotenant_requests_not_served_total", "counter", "Requests shed, failed or cancelled, by reason.",
+        (({"tenant": n, "why": why}, count) for n, m in rows.items() for why, count in m.why.items()))  # fmt: skip
+    put("cotenant_device_seconds_total", "counter", "Device time spent on answered requests.",
+        ((each(n), m.device_s) for n, m in rows.items()))  # fmt: skip
+    put("cotenant_predicted_device_seconds_total", "counter", "What the same requests were expected to take.",
+        ((each(n), m.predicted_s) for n, m in rows.items()))  # fmt: skip
+    put("cotenant_tokens_total", "counter", "Tokens made.", ((each(n), m.tokens) for n, m in rows.items()))
+    put("cotenant_share", "gauge", "Guaranteed part of the device.",
+        ((each(s.tenant), s.share_rate) for s in standings))  # fmt: skip
+    put("cotenant_backlog_seconds", "gauge", "Device time of the requests that wait.",
+        ((each(s.tenant), s.backlog_s) for s in standings))  # fmt: skip
+    put("cotenant_attainment", "gauge", "Part of conforming requests served in time lately.",
+        ((each(s.tenant), min(1.0, s.attained)) for s in standings))  # fmt: skip
+    put("cotenant_request_cost_seconds", "gauge", "What a typical request takes now.",
+        ((each(s.tenant), s.request_s) for s in standings))  # fmt: skip
+    put("cotenant_tenant_ready", "gauge", "1 if the tenant can be served now.",
+        ((each(n), float(service.ready(n))) for n in rows))  # fmt: skip
+    put("cotenant_requests_in_flight", "gauge", "Requests that wait for their answers.",
+        [({}, service.conductor.in_flight)])  # fmt: skip
+    put("cotenant_device_slowdown", "gauge", "How many times as long as predicted the device takes now.",
+        [({}, scheduler.speed)])  # fmt: skip
+    put("cotenant_device_busy_seconds_total", "counter", "Time that chunks took.", [({}, service.conductor.device_s)])
+    lines += _histogram(service)
+    put("nv_inference_request_success", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.served) for n, m in rows.items()))  # fmt: skip
+    put("nv_inference_request_failure", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.asked - m.served) for n, m in rows.items()))  # fmt: skip
+    put("nv_inference_queue_duration_us", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.queue_s * 1e6) for n, m in rows.items()))  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _histogram(service: Service) -> list[str]:
+    name = "cotenant_latency_seconds"
+    lines = [f"# HELP {name} From arrival to answer, of served requests.", f"# TYPE {name} histogram"]
+    for tenant in service.tenants:
+        one, total = service.measures.of(tenant), 0
+        for edge, count in zip((*BUCKETS_S, float("inf")), one.buckets, strict=True):
+            total += count
+            edge_text = "+Inf" if edge == float("inf") else f"{edge:g}"
+            lines.append(f"{name}_bucket{_labels({'tenant': tenant, 'le': edge_text})} {total}")
+        lines.append(f"{name}_sum{_labels({'tenant': tenant})} {one.latency_s:.17g}")
+        lines.append(f"{name}_count{_labels({'tenant': tenant})} {total}")
+    return lines
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

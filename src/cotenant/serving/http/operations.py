@@ -1,0 +1,58 @@
+"""For operators: how each tenant stands, and draining."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.service import Service
+
+WINDOWS_S = {"1min": 60.0, "15min": 900.0}
+DRAIN_S = 30.0
+
+
+async def status(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """All that `cotenant top` and the live page show."""
+    del request, parts
+    return in_json(state_of(service))
+
+
+async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """Take nothing new and answer when nothing is under way any more: for a preStop hook."""
+    del request, parts
+    return in_json({"drained": await service.drain(DRAIN_S)})
+
+
+def state_of(service: Service) -> dict[str, Any]:
+    """How everything stands, as plain data."""
+    now = time.monotonic()
+    standings = {one.tenant: one for one in service.conductor.scheduler.standings(now)}
+    tenants = []
+    for name, served in service.tenants.items():
+        figures, standing = service.measures.of(name), standings.get(name)
+        tenants.append(
+            {
+                "tenant": name,
+                "ready": service.ready(name),
+                "loaded": served.loaded,
+                "objective_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
+                "share": standing.share_rate if standing else None,
+                "backlog_s": standing.backlog_s if standing else None,
+                "request_cost_ms": 1e3 * standing.request_s if standing else None,
+                "served": figures.served,
+                "within_objective": figures.within,
+                "device_s": figures.device_s,
+                "not_served": dict(figures.why),
+                **{window: service.measures.lately(name, now - length) for window, length in WINDOWS_S.items()},
+            }
+        )
+    return {
+        "device": service.device,
+        "basis": service.basis,
+        "up_s": now - service.started,
+        "busy_s": service.conductor.device_s,
+        "slowdown": service.conductor.scheduler.speed,
+        "in_flight": service.conductor.in_flight,
+        "draining": service.draining,
+        "tenants": tenants,
+    }

@@ -1,0 +1,66 @@
+"""What went wrong, as a status, headers and each protocol's own error object."""
+
+import math
+from typing import Any
+
+from cotenant.errors import BadInput, CotenantError, Refused
+from cotenant.scheduling import Why
+from cotenant.serving.http.messages import Reply, in_json
+
+_STATUS: dict[str, int] = {
+    Why.PAUSED: 503,
+    Why.WORKER_LOST: 503,
+    "draining": 503,
+    Why.TOO_LARGE: 413,
+    Why.UNKNOWN_TENANT: 404,
+    Why.REMOVED: 404,
+}
+"""Of refusals; the others are 429."""
+
+
+class Status(CotenantError):
+    """A plain HTTP status with a sentence."""
+
+    def __init__(self, status: int, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def reply_to(error: Exception, *, openai: bool) -> Reply:
+    """The answer that tells a client what went wrong."""
+    status = status_of(error)
+    headers: dict[str, str] = {}
+    message = error.message if isinstance(error, CotenantError) else "The server failed; its log says more."
+    if isinstance(error, CotenantError) and error.hint:
+        message = f"{message} {error.hint}"
+    if isinstance(error, Refused):
+        if error.retry_after_s is not None:
+            headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+            headers["retry-after-ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
+        headers["x-cotenant-why"] = error.why.replace(" ", "-")
+        headers["x-cotenant-predicted-wait-ms"] = f"{error.predicted_wait_s * 1e3:.1f}"
+    return in_json(_openai(error, message, status) if openai else {"error": message}, status, headers)
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error."""
+    match error:
+        case Status():
+            return error.status
+        case BadInput():
+            return 400
+        case Refused():
+            return _STATUS.get(error.why, 429)
+    return 500
+
+
+def _openai(error: Exception, message: str, status: int) -> dict[str, Any]:
+    kinds = {
+        400: "invalid_request_error",
+        401: "authentication_error",
+        404: "not_found_error",
+        413: "invalid_request_error",
+    }
+    kind = kinds.get(status, "rate_limit_error" if status == 429 else "server_error")
+    code = error.why.replace(" ", "_") if isinstance(error, Refused) else None
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}

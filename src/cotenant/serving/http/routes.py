@@ -1,0 +1,72 @@
+"""Which path leads where, and who may go there."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, NamedTuple
+from urllib.parse import unquote
+
+from cotenant.serving.http import openai, operations, v2
+from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.http.metrics import metrics
+from cotenant.serving.service import Service
+
+Handler = Callable[[Service, Request, Mapping[str, str]], Awaitable[Reply]]
+Access = Literal["open", "tenant", "admin"]
+"""open: no key; tenant: the key of the model in question, or any tenant's where there is none; admin: the admin's."""
+
+
+class Route(NamedTuple):
+    """One line of the table."""
+
+    method: str
+    pattern: re.Pattern[str]
+    handler: Handler
+    access: Access
+
+
+def _route(method: str, path: str, handler: Handler, access: Access = "tenant") -> Route:
+    pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)
+    return Route(method, re.compile(pattern), handler, access)
+
+
+_VERSIONED = "/v2/models/{model}/versions/{version}"
+ROUTES = (
+    _route("GET", "/healthz", v2.live, "open"),
+    _route("GET", "/readyz", v2.ready, "open"),
+    _route("GET", "/v2/health/live", v2.live, "open"),
+    _route("GET", "/v2/health/ready", v2.ready, "open"),
+    _route("GET", "/v2/?", v2.server, "open"),
+    _route("POST", "/v2/models/{model}/infer", v2.infer),
+    _route("POST", _VERSIONED + "/infer", v2.infer),
+    _route("GET", "/v2/models/stats", v2.statistics, "admin"),
+    _route("GET", "/v2/models/{model}/stats", v2.statistics),
+    _route("GET", _VERSIONED + "/stats", v2.statistics),
+    _route("GET", "/v2/models/{model}/ready", v2.model_ready),
+    _route("GET", _VERSIONED + "/ready", v2.model_ready),
+    _route("GET", "/v2/models/{model}", v2.model),
+    _route("GET", _VERSIONED, v2.model),
+    _route("POST", "/v2/repository/index", v2.index, "admin"),
+    _route("POST", "/v2/repository/models/{model}/load", v2.load, "admin"),
+    _route("POST", "/v2/repository/models/{model}/unload", v2.unload, "admin"),
+    _route("GET", "/v1/models", openai.models),
+    _route("GET", "/v1/models/{model}", openai.model),
+    _route("POST", "/v1/completions", openai.completions),
+    _route("POST", "/v1/chat/completions", openai.chat),
+    _route("POST", "/v1/embeddings", openai.embeddings),
+    _route("GET", "/metrics", metrics, "admin"),
+    _route("GET", "/status", operations.status, "admin"),
+    _route("POST", "/drain", operations.drain, "admin"),
+)
+
+
+def find_route(method: str, path: str) -> tuple[Route | None, dict[str, str], tuple[str, ...]]:
+    """The route, what its path names, and the methods that the path knows."""
+    known: list[str] = []
+    for route in ROUTES:
+        match = route.pattern.fullmatch(path)
+        if match is None:
+            continue
+        if route.method == method or (method == "HEAD" and route.method == "GET"):
+            return route, {name: unquote(part) for name, part in match.groupdict().items()}, ()
+        known.append(route.method)
+    return None, {}, tuple(known)

@@ -1,0 +1,107 @@
+"""Tensors of the Open Inference Protocol: JSON numbers, or raw bytes behind a JSON header."""
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cotenant.errors import BadInput
+from cotenant.serving.http.messages import read_json
+from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
+
+HEADER = "inference-header-content-length"
+LARGEST_RANK = 8
+_FORMATS = {
+    "BOOL": "?", "UINT8": "B", "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q", "FP16": "e", "FP32": "f",
+    "FP64": "d",
+}  # fmt: skip
+
+
+def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Parcel]:
+    """The request's JSON, and its tensors. Raises BadInput."""
+    view = memoryview(body)
+    size = headers.get(HEADER)
+    if size is None:
+        header, rest = read_json(view), view[:0]
+    else:
+        if not size.isdecimal() or int(size) > len(body):
+            raise BadInput(f"{HEADER} is {size[:20]!r}, but the body has {len(body)} bytes.")
+        header, rest = read_json(view[: int(size)]), view[int(size) :]
+    inputs = header.get("inputs")
+    if not isinstance(inputs, list) or not inputs:
+        raise BadInput("`inputs` has to be a list of tensors.")
+    tensors, at = [], 0
+    for entry in inputs:
+        tensor, used = _tensor(entry, rest[at:])
+        tensors.append(tensor)
+        at += used
+    if at != len(rest):
+        raise BadInput(f"{len(rest) - at} bytes follow the last tensor.")
+    return header, Parcel(tuple(tensors))
+
+
+def write_outputs(parcel: Parcel, header: dict[str, Any], binary: Mapping[str, bool]) -> tuple[bytes, int | None]:
+    """The body of an answer and, if it holds raw bytes, the length of its JSON header."""
+    import json
+
+    outputs, raw = [], []
+    for one in parcel.tensors:
+        entry: dict[str, Any] = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}
+        if binary.get(one.name, False):
+            entry["parameters"] = {"binary_data_size": len(one.data)}
+            raw.append(one.data)
+        else:
+            entry["data"] = numbers_of(one)
+        outputs.append(entry)
+    text = json.dumps({**header, "outputs": outputs}, separators=(",", ":"), allow_nan=True).encode()
+    return (b"".join((text, *raw)), len(text)) if raw else (text, None)
+
+
+def _tensor(entry: Any, rest: memoryview) -> tuple[Tensor, int]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise BadInput("Each input needs a `name`.")
+    name, datatype, shape = entry["name"][:200], entry.get("datatype"), entry.get("shape")
+    if not isinstance(datatype, str) or datatype not in SIZES:
+        raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
+    if (
+        not isinstance(shape, list)
+        or len(shape) > LARGEST_RANK
+        or not all(type(size) is int and 0 <= size < 2**31 for size in shape)
+    ):
+        raise BadInput(f"The shape of the input {name} has to be a list of sizes.")
+    expected = math.prod(shape) * SIZES[datatype]
+    parameters = entry.get("parameters") or {}
+    size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+    if size is not None:
+        if type(size) is not int or size != expected or size > len(rest):
+            raise BadInput(f"The input {name} needs {expected} bytes, but {size} were announced and {len(rest)} sent.")
+        return Tensor(name, datatype, tuple(shape), rest[:size]), size
+    if datatype not in _FORMATS:
+        raise BadInput(f"The input {name}: {datatype} can only be sent as binary data.")
+    return Tensor(name, datatype, tuple(shape), _packed(name, datatype, shape, entry.get("data"))), 0
+
+
+def _packed(name: str, datatype: str, shape: Sequence[int], data: Any) -> bytes:
+    if not isinstance(data, list):
+        raise BadInput(f"The input {name} has no `data`.")
+    count = math.prod(shape)
+    numbers = data
+    for _ in shape[1:]:  # nested lists are as good as flat ones
+        if numbers and isinstance(numbers[0], list):
+            if not all(isinstance(part, list) for part in numbers):
+                raise BadInput(f"The data of the input {name} isn't of one shape.")
+            numbers = [one for part in numbers for one in part]
+    if len(numbers) != count:
+        raise BadInput(f"The input {name} has {len(numbers)} numbers, but its shape {list(shape)} has {count}.")
+    try:
+        return struct.pack(f"<{count}{_FORMATS[datatype]}", *numbers)
+    except (struct.error, OverflowError, TypeError):
+        raise BadInput(f"The data of the input {name} doesn't fit {datatype}.") from None
+
+
+def numbers_of(tensor: Tensor) -> list[Any]:
+    """The numbers of a tensor, row by row. Raises BadInput for a type that JSON has no form for."""
+    if tensor.datatype not in _FORMATS:
+        raise BadInput(f"The output {tensor.name} is {tensor.datatype}, which has no JSON form; ask for binary data.")
+    values = struct.unpack(f"<{math.prod(tensor.shape)}{_FORMATS[tensor.datatype]}", tensor.data)
+    return list(values)

@@ -1,0 +1,87 @@
+"""Running figures of what was served, by tenant: for metrics, a live page and the terminal."""
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant.serving.conduct.conductor import Outcome
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+RECENT = 4096
+"""Outcomes of each tenant that quantiles are taken from."""
+
+
+@dataclass(slots=True)
+class TenantMeasures:
+    """Figures of one tenant since the start."""
+
+    served: int = 0
+    within: int = 0
+    tokens: int = 0
+    device_s: float = 0.0
+    predicted_s: float = 0.0
+    latency_s: float = 0.0
+    queue_s: float = 0.0
+    first_s: float = 0.0
+    first_count: int = 0
+    why: Counter[str] = field(default_factory=Counter)
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    recent: deque[Outcome] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def asked(self) -> int:
+        """All requests but those whose client went away."""
+        return self.served + sum(count for why, count in self.why.items() if why != "cancelled")
+
+
+class Measures:
+    """Figures of all tenants; whoever wants each outcome can listen."""
+
+    def __init__(self) -> None:
+        self.tenants: dict[str, TenantMeasures] = {}
+        self._listeners: list[Callable[[Outcome], None]] = []
+
+    def listen(self, listener: Callable[[Outcome], None]) -> None:
+        """Have a function called with each outcome."""
+        self._listeners.append(listener)
+
+    def of(self, tenant: str) -> TenantMeasures:
+        """Figures of a tenant."""
+        return self.tenants.setdefault(tenant, TenantMeasures())
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one request."""
+        one = self.of(outcome.tenant)
+        one.recent.append(outcome)
+        one.tokens += outcome.tokens
+        one.device_s += outcome.device_s
+        if outcome.why is None:
+            latency = outcome.done - outcome.arrived
+            one.served += 1
+            one.within += outcome.met
+            one.predicted_s += outcome.predicted_s
+            one.latency_s += latency
+            one.queue_s += (outcome.began or outcome.done) - outcome.arrived
+            one.buckets[bisect_left(BUCKETS_S, latency)] += 1
+            if outcome.first is not None:
+                one.first_s += outcome.first - outcome.arrived
+                one.first_count += 1
+        else:
+            one.why[outcome.why] += 1
+        for listener in self._listeners:
+            listener(outcome)
+
+    def lately(self, tenant: str, since: float) -> dict[str, Any]:
+        """Rate, attainment and latency quantiles of the outcomes since a time; quantiles only where they are served."""
+        outcomes = [one for one in self.of(tenant).recent if one.done >= since and one.why != "cancelled"]
+        times = sorted(one.done - one.arrived for one in outcomes if one.why is None)
+        return {
+            "requests": len(outcomes),
+            "attainment": sum(one.met for one in outcomes) / len(outcomes) if outcomes else None,
+            "p50_ms": 1e3 * times[len(times) // 2] if times else None,
+            "p90_ms": 1e3 * times[int(0.9 * len(times))] if times else None,
+            "p99_ms": 1e3 * times[int(0.99 * len(times))] if len(times) >= 299 else None,
+            "shed": dict(Counter(one.why for one in outcomes if one.why is not None)),
+        }

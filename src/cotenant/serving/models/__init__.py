@@ -1,0 +1,1 @@
+"""From a workload of the catalogue to something that takes clients' tensors."""

@@ -1,0 +1,153 @@
+"""A model of the catalogue (or of a directory) that takes clients' tensors: its call, a sample, its signature."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from cotenant.errors import BadInput, ServingError
+from cotenant.serving.engines.protocol import Call, Prompt
+from cotenant.serving.models.signature import Signature, TensorSpec
+from cotenant.serving.models.tensors import datatype_of
+from cotenant.workloads.models.building import mode_of, stand
+from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.workloads.models.watching import Watch
+from cotenant.workloads.protocol import WorkloadSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Servable:
+    """What is admitted: a module, a typical request, and what clients have to know."""
+
+    model: nn.Module
+    sample: Call | Prompt
+    signature: Signature
+    batches: bool
+
+
+def build_servable(spec: WorkloadSpec, *, device: str, dtype: str) -> Servable:
+    """The model of a spec on its device; on `meta` only its signature and the size of its sample mean something.
+
+    Raises:
+        ServingError: It isn't a model, or what the spec asks of it isn't served.
+    """
+    entry = _entry(spec)
+    one = spec.model_copy(update={"batch": 1, "weights": spec.weights or entry.folder})
+    torch_dtype: torch.dtype = getattr(torch, spec.dtype or dtype)
+    mode = mode_of(entry, spec)
+    model, inputs = stand(entry, one, device=device, dtype=torch_dtype)
+    sample = inputs.ring[0]
+    if entry.family == "decoder" and mode == "generate":
+        length = sample["input_ids"].shape[1]
+        ids = (0,) * length if device == "meta" else tuple(sample["input_ids"][0].tolist())
+        signature = Signature(
+            (TensorSpec("input_ids", "INT64", (1, -1)),),
+            (TensorSpec("tokens", "INT64", (1, -1)),),
+            decodes=True,
+            vocabulary=_vocabulary(entry, model),
+            longest=entry.max_seq,
+            typical=len(ids),
+        )
+        return Servable(model, Prompt(ids, spec.tokens or DEFAULT_TOKENS), signature, batches=True)
+    served = _Served(model, entry, mode, device)
+    call = Call(kwargs=dict(sample))
+    with torch.inference_mode(), Watch() if device == "meta" else nullcontext():
+        result = served(**sample)
+    masked = entry.family == "encoder"
+    signature = Signature(
+        (
+            *(_spec(name, value, entry) for name, value in sample.items()),
+            *((TensorSpec("attention_mask", "INT64", (-1, -1), optional=True),) if masked else ()),
+        ),
+        tuple(TensorSpec(name, datatype_of(value.dtype), (-1, *value.shape[1:])) for name, value in result.items()),
+        vocabulary=served.vocabulary,
+        longest=entry.max_seq,
+        embeds=masked and mode == "embed",
+        typical=int(sample["input_ids"].shape[1]) if "input_ids" in sample else 1,
+    )
+    return Servable(served.eval(), call, signature, batches=entry.family != "recommender")
+
+
+class _Served(nn.Module):
+    """Takes named tensors from the host and gives named tensors to it; ids that the model doesn't know are refused."""
+
+    def __init__(self, model: nn.Module, entry: ModelEntry, mode: str, device: str) -> None:
+        super().__init__()
+        self.model = model
+        self.vocabulary = _vocabulary(entry, model) if entry.max_seq is not None else None
+        self._family = entry.family
+        self._mode = mode
+        self._device = device
+        self._tables: tuple[int, ...] = entry.config["tables"] if entry.family == "recommender" else ()
+
+    def forward(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """One batch."""
+        self._check(inputs)
+        result = self.model(**{name: value.to(self._device) for name, value in inputs.items()})
+        if self._family == "encoder" and self._mode == "embed":
+            return {"embedding": _home(_mean(result.last_hidden_state, inputs.get("attention_mask")))}
+        logits = result.logits[:, -1] if self._family == "decoder" else result.logits
+        return {"logits": _home(logits)}
+
+    def _check(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        if self._device == "meta":
+            return
+        ids = inputs.get("input_ids")
+        if (
+            ids is not None
+            and self.vocabulary is not None
+            and not 0 <= int(ids.min()) <= int(ids.max()) < self.vocabulary
+        ):
+            raise BadInput(f"Token ids have to lie between 0 and {self.vocabulary - 1}.")
+        rows = inputs.get("categories")
+        for table, size in enumerate(self._tables if rows is not None else ()):
+            if rows is not None and not 0 <= int(rows[table].min()) <= int(rows[table].max()) < size:
+                raise BadInput(f"Rows of table {table} have to lie between 0 and {size - 1}.")
+
+
+def _entry(spec: WorkloadSpec) -> ModelEntry:
+    from cotenant import workloads
+    from cotenant.workloads.models.workload import ModelWorkload
+
+    workload = workloads.find(spec.name)
+    if not isinstance(workload, ModelWorkload):
+        raise ServingError(
+            f"{spec.name} isn't a model, and only models are served.",
+            hint="Take a model of the catalogue (`cotenant workloads`) or a directory with a model.",
+        )
+    workload.check(spec)
+    if spec.train or spec.layers != "full":
+        raise ServingError(f"{spec.name}: training steps and slices of models aren't served.", hint="Leave them out.")
+    entry = workload.sized(spec)
+    if entry.family == "decoder" and mode_of(entry, spec) in ("prefill", "decode"):
+        raise ServingError(f"{spec.name} is served in mode generate or forward.", hint="Set `mode: generate`.")
+    return entry
+
+
+def _spec(name: str, value: torch.Tensor, entry: ModelEntry) -> TensorSpec:
+    if name == "input_ids":
+        return TensorSpec(name, "INT64", (-1, -1))
+    if name == "categories":  # [tables, items, lookups]
+        return TensorSpec(name, "INT64", (value.shape[0], -1, -1))
+    del entry
+    return TensorSpec(name, datatype_of(value.dtype), (-1, *value.shape[1:]))
+
+
+def _vocabulary(entry: ModelEntry, model: nn.Module) -> int:
+    config: Any = getattr(model, "config", None)
+    return int(getattr(config, "vocab_size", None) or entry.config["vocab_size"])
+
+
+def _home(value: torch.Tensor) -> torch.Tensor:
+    return value if value.is_meta else value.cpu()
+
+
+def _mean(hidden: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    if mask is None:
+        return hidden.mean(dim=1)
+    weights = mask.to(hidden).unsqueeze(-1)
+    return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)

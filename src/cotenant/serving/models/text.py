@@ -1,0 +1,108 @@
+"""Between text and tokens, in the front end: the model's own tokenizer, or bytes where it has none."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from cotenant.errors import BadInput
+
+FIRST_BYTE = 8
+"""Lower ids are left free: models treat some of them as special."""
+
+
+class Codec(Protocol):
+    """Text to tokens and back."""
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """Tokens that end an answer."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Tokens of a text."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of tokens; the end of an unfinished character is U+FFFD."""
+        ...
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        """Tokens of a conversation, up to where the answer begins."""
+        ...
+
+
+class ByteCodec:
+    """A token for each byte: for models with random weights, whose answers mean nothing either way."""
+
+    stops: tuple[int, ...] = ()
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Bytes of the text in UTF-8, moved up by ``FIRST_BYTE``."""
+        return tuple(byte + FIRST_BYTE for byte in text.encode())
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of the bytes; every token stands for some byte."""
+        return bytes((one - FIRST_BYTE) % 256 for one in ids).decode(errors="replace")
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        """Role and content, a line each."""
+        lines = [f"{message['role']}: {message['content']}\n" for message in messages]
+        return self.encode("".join(lines) + "assistant: ")
+
+
+class TokenizerCodec:
+    """`tokenizer.json` of a directory with weights, and its chat template where it has one."""
+
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        told = _json(folder / "tokenizer_config.json")
+        self._template = told.get("chat_template")
+        self._special = {
+            key: value if isinstance(value, str) else (value or {}).get("content", "")
+            for key, value in told.items()
+            if key.endswith("_token") and isinstance(value, str | dict)
+        }
+        ends: Any = _json(folder / "generation_config.json").get("eos_token_id")
+        ends = _json(folder / "config.json").get("eos_token_id") if ends is None else ends
+        self.stops: tuple[int, ...] = tuple(ends) if isinstance(ends, list) else () if ends is None else (ends,)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """As the model was trained, with its special tokens."""
+        return tuple(self._tokenizer.encode(text).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Without special tokens."""
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+        """By the model's template, in a sandbox: a template is a program."""
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        if not isinstance(self._template, str):
+            raise BadInput("This model has no chat template.", hint="Send a prompt to /v1/completions.")
+        try:
+            template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(self._template)
+            text = template.render(messages=messages, add_generation_prompt=True, **self._special)
+        except TemplateError as error:
+            raise BadInput(f"The model's chat template refuses this conversation: {error}.") from None
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def find_codec(folder: str | None) -> Codec | None:
+    """The codec of a model's directory; bytes without one; None if the directory holds no tokenizer."""
+    if folder is None:
+        return ByteCodec()
+    path = Path(folder).expanduser()
+    return TokenizerCodec(path) if (path / "tokenizer.json").is_file() else None
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

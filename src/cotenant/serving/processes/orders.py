@@ -1,0 +1,26 @@
+"""What a worker process is told to serve: plain data, sent once at its start."""
+
+from pydantic import Field
+
+from cotenant.tenancy.nouns import Frozen
+from cotenant.workloads.protocol import WorkloadSpec
+
+
+class TenantOrder(Frozen):
+    """One tenant of a worker."""
+
+    name: str
+    workload: WorkloadSpec
+    largest: int = Field(default=1, ge=1)
+    """How many requests may run together."""
+
+
+class WorkerOrder(Frozen):
+    """A whole worker."""
+
+    device: str
+    cores: tuple[int, ...] | None = None
+    threads: int | None = None
+    chunk_s: float = 5e-3
+    budget_s: float = 1.0
+    tenants: tuple[TenantOrder, ...]

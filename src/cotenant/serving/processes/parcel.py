@@ -1,0 +1,52 @@
+"""Tensors on their way between processes: names, types, shapes and bytes. Needs no torch."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+SIZES = {
+    "BOOL": 1, "UINT8": 1, "INT8": 1, "INT16": 2, "FP16": 2, "BF16": 2, "INT32": 4, "FP32": 4, "INT64": 8, "FP64": 8,
+}  # fmt: skip
+"""Bytes of one number, by its name in the Open Inference Protocol."""
+
+
+class Tensor(NamedTuple):
+    """A dense tensor in row-major order."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: "bytes | bytearray | memoryview"
+
+    @property
+    def rows(self) -> int:
+        """Its first dimension."""
+        return self.shape[0] if self.shape else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """The tensors of one request, or of its answer."""
+
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(len(tensor.data) for tensor in self.tensors)
+
+
+def label(parcel: Parcel) -> list[Any]:
+    """What a message says about a parcel whose bytes travel beside it."""
+    return [[one.name, one.datatype, list(one.shape)] for one in parcel.tensors]
+
+
+def unpack(labels: Iterable[Sequence[Any]], data: "bytes | memoryview") -> Parcel:
+    """The parcel of a label and its bytes, which are not copied."""
+    view, at, tensors = memoryview(data), 0, []
+    for name, datatype, shape in labels:
+        size = math.prod(shape) * SIZES[datatype]
+        tensors.append(Tensor(name, datatype, tuple(shape), view[at : at + size]))
+        at += size
+    return Parcel(tuple(tensors))

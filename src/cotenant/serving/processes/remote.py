@@ -1,0 +1,206 @@
+"""A worker process as its parent sees it: started, told what to do, listened to, and ended."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any, cast
+
+from cotenant.errors import BadInput, ServingError
+from cotenant.scheduling import Chunk, RequestId, TenantCosts
+from cotenant.serving.engines.protocol import Call, Progress, Prompt
+from cotenant.serving.models.signature import Signature, signature_in
+from cotenant.serving.processes.arena import INLINE, Arena
+from cotenant.serving.processes.frames import Reader, frame
+from cotenant.serving.processes.orders import WorkerOrder
+from cotenant.serving.processes.parcel import Parcel, label, unpack
+from cotenant.serving.processes.written import chunk_out, costs_in
+from cotenant.serving.worker.station import Ended
+
+ARENA = 256 * 2**20
+"""Address space for tensors in each direction; memory is only used as far as it is filled."""
+
+
+class ModelFailed(ServingError):
+    """A model raised in its worker."""
+
+
+class Remote(asyncio.Protocol):
+    """One worker process. Every method is called from the loop's thread."""
+
+    def __init__(
+        self,
+        order: WorkerOrder,
+        *,
+        ended: Callable[[Ended], None],
+        lost: Callable[["Remote"], None],
+        arena: int = ARENA,
+    ) -> None:
+        self.order = order
+        self.admitted: dict[str, tuple[TenantCosts, Signature]] = {}
+        self.failed: dict[str, ServingError] = {}
+        self.running_since: float | None = None
+        self.expected_s = 0.0
+        self._ended = ended
+        self._lost = lost
+        self._inbox, self._outbox = Arena.create(arena), Arena.create(arena)
+        self._reader = Reader()
+        self._results: dict[RequestId, Any] = {}
+        self._chunks: dict[int, float] = {}
+        self._transport: asyncio.Transport | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process."""
+        return self._process.pid if self._process else None
+
+    async def launch(self, *, within_s: float) -> None:
+        """Start the process and wait until its tenants stand.
+
+        Raises:
+            ServingError: It died, or it took too long.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            fds = (theirs.fileno(), self._inbox.fd, self._outbox.fd)
+            arguments = [str(fd) for fd in fds] + [str(self._inbox.size)]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cotenant.serving.processes.child", *arguments],
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+            )
+        await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        self._send(["order", self.order.model_dump(mode="json")])
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ready), within_s)
+        except TimeoutError:
+            self.kill()
+            raise ServingError(
+                f"The worker of {self._names()} wasn't ready within {within_s:.0f} s.",
+                hint="Serve smaller models, or allow more time.",
+            ) from None
+
+    def take(self, request: RequestId, tenant: str, work: "Call | Prompt | Parcel") -> None:
+        """Hand over a request: tensors through shared memory, if there is room, prompts in the message."""
+        if isinstance(work, Prompt):
+            self._send(["prompt", request, tenant, asdict(work)])
+            return
+        assert isinstance(work, Parcel)
+        parts = [one.data for one in work.tensors]
+        size = work.size
+        at = self._inbox.put(parts, size) if size > INLINE else None
+        data = b"" if at is not None else b"".join(parts)
+        self._send(["take", request, tenant, label(work), at, size], data)
+
+    def free(self, requests: Iterable[RequestId]) -> None:
+        """Forget requests."""
+        self._send(["free", list(requests)])
+
+    def start(self, chunk: Chunk) -> None:
+        """Run a chunk now."""
+        self._expect(chunk)
+        self.running_since, self.expected_s = time.monotonic(), chunk.predicted_s
+        self._send(["start", chunk_out(chunk)])
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Run a chunk when ``after`` ends."""
+        if chunk is not None:
+            self._expect(chunk)
+        self._send(["queue", after, None if chunk is None else chunk_out(chunk)])
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+
+    async def close(self) -> None:
+        """End the process; nothing is reported any more."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+        self.kill()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+        self._inbox.close()
+        self._outbox.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asyncio's word for it."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The process has ended."""
+        del exc
+        self.running_since = None
+        if not self._ready.done():
+            self._ready.set_exception(ServingError(f"The worker of {self._names()} died while it started."))
+            self._ready.exception()  # whoever waits for it gets it too; nobody has to
+        elif not self._closing:
+            self._lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Something came from the process."""
+        for content, payload in self._reader.feed(data):
+            kind, *rest = content
+            match kind:
+                case "result":
+                    self._keep(rest, payload)
+                case "tokens":
+                    self._results[rest[0]] = rest[1]
+                case "ended":
+                    self._chunk_ended(rest)
+                case "admitted":
+                    self.admitted[rest[0]] = costs_in(rest[1]), signature_in(rest[2])
+                case "failed":
+                    self.failed[rest[0]] = ServingError(f"Tenant {rest[0]}: {rest[1]}", hint=rest[2])
+                case "ready" if not self._ready.done():
+                    self._ready.set_result(None)
+
+    def _keep(self, told: list[Any], data: bytes) -> None:
+        request, labels, at, size = told
+        if at is not None:
+            data = bytes(self._outbox.view(at, size))
+            self._send(["read", [at]])
+        self._results[request] = unpack(labels, data)
+
+    def _chunk_ended(self, told: list[Any]) -> None:
+        version, began, ended, started, failures, tokens, read = told
+        for at in read:
+            self._inbox.release(at)
+        results, self._results = self._results, {}
+        errors: dict[RequestId, Exception] = {
+            request: BadInput(sentence) if theirs else ModelFailed(f"The model failed: {sentence}.")
+            for request, theirs, sentence in failures
+        }
+        if started is None:
+            self.running_since = None
+        else:
+            self.running_since, self.expected_s = ended, self._chunks.get(started, 0.0)
+        self._chunks = {one: expected for one, expected in self._chunks.items() if one > version}
+        self._ended(Ended(version, began, ended, started, Progress(results, errors, dict(tokens))))
+
+    def _expect(self, chunk: Chunk) -> None:
+        self._chunks[chunk.version] = chunk.predicted_s
+
+    def _send(self, content: list[Any], data: bytes = b"") -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(frame(content, data))
+
+    def _names(self) -> str:
+        return ", ".join(tenant.name for tenant in self.order.tenants)
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        return os.fstat(stream.fileno()) is not None
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,157 @@
+"""Keeps the workers of a device alive: started together, watched, and started again when they die or hang."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.errors import ServingError
+from cotenant.scheduling import Contract, TenantAdded, TenantCosts, TenantResumed
+from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.costs import check_floor
+from cotenant.serving.models.signature import Signature
+from cotenant.serving.processes.orders import WorkerOrder
+from cotenant.serving.processes.remote import Remote
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a worker may take before it is given up."""
+
+    start_s: float = 300.0
+    hang_s: float = 10.0
+    hang_times: float = 50.0
+    """A chunk hangs when it has taken this many times its prediction, and at least ``hang_s``."""
+    look_s: float = 0.25
+    again_s: float = 0.1
+    """Before the first restart; doubled for each that fails, up to ``again_most_s``."""
+    again_most_s: float = 30.0
+    remeasure_s: float = 0.1
+    """For measuring costs again after a restart."""
+
+
+class Post:
+    """One worker's place: the process may change, the post stays."""
+
+    def __init__(self, order: WorkerOrder) -> None:
+        self.order = order
+        self.worker: Remote | None = None
+        self.restarts = 0
+        self.start_s = 1.0
+        """How long the last start took: what clients are told to wait."""
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """Names of those it serves."""
+        return tuple(tenant.name for tenant in self.order.tenants)
+
+
+class Supervisor:
+    """The posts of one device."""
+
+    def __init__(self, conductor: Conductor, patience: Patience | None = None) -> None:
+        self.posts: list[Post] = []
+        self.known: dict[str, tuple[TenantCosts, Signature]] = {}
+        self._conductor = conductor
+        self._patience = patience or Patience()
+        self._contracts: dict[str, Contract] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    async def open(self, orders: Sequence[WorkerOrder], contracts: Sequence[Contract]) -> None:
+        """Start workers one after the other, so that each measures alone on the device.
+
+        Raises:
+            ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
+        """
+        for contract in contracts:
+            self._contracts[contract.tenant] = contract
+        for order in orders:
+            post = Post(order)
+            self.posts.append(post)
+            await self._man(post, first=True)
+        self._watch(self._look_out())
+
+    def ready(self, tenant: str) -> bool:
+        """Whether the tenant's worker stands."""
+        return any(tenant in post.tenants and post.worker is not None for post in self.posts)
+
+    async def close(self) -> None:
+        """End all workers."""
+        self._closing = True
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for post in self.posts:
+            if post.worker is not None:
+                await post.worker.close()
+
+    async def _man(self, post: Post, *, first: bool) -> None:
+        patience = self._patience
+        order = post.order if first else post.order.model_copy(update={"budget_s": patience.remeasure_s})
+        began = time.monotonic()
+        worker = Remote(order, ended=self._conductor.chunk_ended, lost=lambda gone: self._lost(post, gone))
+        try:
+            await worker.launch(within_s=patience.start_s)
+            self._check(worker, floor=first)
+        except BaseException:
+            await worker.close()
+            raise
+        post.worker, post.start_s = worker, time.monotonic() - began
+        now = time.monotonic()
+        for tenant, (costs, signature) in worker.admitted.items():
+            self.known[tenant] = costs, signature
+            self._conductor.crew.assign(tenant, worker)
+            self._conductor.tell(TenantAdded(now, self._contracts[tenant], costs))
+            self._conductor.tell(TenantResumed(now, tenant))
+
+    def _check(self, worker: Remote, *, floor: bool) -> None:
+        for error in worker.failed.values():
+            raise error
+        for tenant, (costs, _) in worker.admitted.items() if floor else ():
+            check_floor(self._contracts[tenant], costs)
+
+    def _lost(self, post: Post, gone: Remote) -> None:
+        if self._closing or post.worker is not gone:
+            return
+        log.warning("the worker of %s (process %s) died; it is started again", ", ".join(post.tenants), gone.pid)
+        post.worker = None
+        post.restarts += 1
+        self._conductor.worker_lost(gone, post.tenants, max(1.0, post.start_s))
+        self._watch(self._restart(post, gone))
+
+    async def _restart(self, post: Post, gone: Remote) -> None:
+        await gone.close()
+        delay = self._patience.again_s
+        while not self._closing:
+            await asyncio.sleep(delay)
+            try:
+                await self._man(post, first=False)
+            except ServingError as error:
+                delay = min(2 * delay, self._patience.again_most_s)
+                log.warning("the worker of %s did not start: %s", ", ".join(post.tenants), error)
+            else:
+                return
+
+    async def _look_out(self) -> None:
+        """Kill workers whose chunk never ends; their end is then noticed like any other."""
+        while True:
+            await asyncio.sleep(self._patience.look_s)
+            now = time.monotonic()
+            for post in self.posts:
+                worker = post.worker
+                if worker is None or worker.running_since is None:
+                    continue
+                allowed = max(self._patience.hang_s, self._patience.hang_times * worker.expected_s)
+                if now - worker.running_since > allowed:
+                    log.warning("the worker of %s hangs; it is ended", ", ".join(post.tenants))
+                    worker.kill()
+
+    def _watch(self, work: Coroutine[Any, Any, None]) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,163 @@
+"""A simulated GPU behind the real front end: requests take simulated times, and answers are zeros, labelled as such."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from cotenant.scheduling import Chunk, ChunkCost, RequestId, TenantAdded, TenantCosts
+from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.costs import check_floor
+from cotenant.serving.engines.protocol import Progress, Prompt
+from cotenant.serving.models.signature import Signature
+from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
+from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.worker.station import Ended
+from cotenant.workloads.protocol import WorkloadSpec
+
+CHUNKS = 4
+"""Parts of equal length into which a request is cut."""
+ZERO_TOKEN = 72
+"""The token of every answer: a letter to the byte tokenizer."""
+
+
+async def open_simulated(
+    file: TenantsFile, device: str, conductor: Conductor
+) -> dict[str, tuple[TenantCosts, Signature]]:
+    """Tell the scheduler of tenants on a simulated GPU; what they cost, and their signatures.
+
+    Raises:
+        ServingError: An objective lies below what a request takes alone.
+    """
+    from cotenant.devices.simulated.device import open_simulated as open_gpu
+
+    gpu = open_gpu(device)
+    worker = SimulatedWorker(conductor)
+    known = {}
+    for name, tenant in file.tenants.items():
+        costs, signature = await asyncio.to_thread(_known, gpu, tenant.spec())
+        contract = tenant.contract(name)
+        check_floor(contract, costs)
+        known[name] = costs, signature
+        worker.add(name, signature, costs)
+        conductor.crew.assign(name, worker)
+        conductor.tell(TenantAdded(time.monotonic(), contract, costs))
+    return known
+
+
+class SimulatedWorker:
+    """Keeps the contract of a worker, with a timer instead of a device."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._signatures: dict[str, Signature] = {}
+        self._stages: dict[str, int] = {}
+        self._work: dict[RequestId, Any] = {}
+        self._made: dict[RequestId, int] = {}
+        self._running: tuple[Chunk, float] | None = None
+        self._queued: Chunk | None = None
+
+    def add(self, tenant: str, signature: Signature, costs: TenantCosts) -> None:
+        """Serve a tenant."""
+        self._signatures[tenant] = signature
+        self._stages[tenant] = len(costs.chunks)
+
+    def take(self, request: RequestId, tenant: str, work: Any) -> None:
+        """Keep a request."""
+        del tenant
+        self._work[request] = work
+        self._made[request] = 0
+
+    def free(self, requests: Iterable[RequestId]) -> None:
+        """Forget requests."""
+        for request in requests:
+            self._work.pop(request, None)
+            self._made.pop(request, None)
+
+    def start(self, chunk: Chunk) -> None:
+        """Let the chunk's time pass."""
+        began = time.monotonic()
+        self._running, self._queued = (chunk, began), None
+        asyncio.get_running_loop().call_later(chunk.predicted_s, self._end)
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Run a chunk next."""
+        if self._running is not None and self._running[0].version == after:
+            self._queued = chunk
+
+    def _end(self) -> None:
+        assert self._running is not None
+        (chunk, began), following = self._running, self._queued
+        ended = began + chunk.predicted_s  # the timer's lateness isn't the device's
+        self._running = None
+        progress = self._progress(chunk)
+        if following is not None:
+            self.start(following)
+        started = following.version if following is not None else None
+        self._conductor.chunk_ended(Ended(chunk.version, began, ended, started, progress))
+
+    def _progress(self, chunk: Chunk) -> Progress:
+        progress = Progress()
+        last = chunk.stage == self._stages[chunk.tenant] - 1 and not chunk.steps
+        for request in chunk.requests:
+            work = self._work.get(request)
+            if work is None:
+                continue
+            if isinstance(work, Prompt):
+                new = chunk.steps or int(last)
+                self._made[request] += new
+                progress.tokens[request] = [ZERO_TOKEN] * new
+                if self._made[request] >= work.tokens:
+                    progress.results[request] = [ZERO_TOKEN] * work.tokens
+            elif last:
+                progress.results[request] = self._zeros(chunk.tenant, work)
+            if request in progress.results:
+                self.free((request,))
+        return progress
+
+    def _zeros(self, tenant: str, work: Parcel) -> Parcel:
+        rows = work.tensors[0].rows
+        tensors = []
+        for spec in self._signatures[tenant].outputs:
+            shape = (rows, *(max(size, 1) for size in spec.shape[1:]))
+            count = rows
+            for size in shape[1:]:
+                count *= size
+            tensors.append(Tensor(spec.name, spec.datatype, shape, bytes(count * SIZES[spec.datatype])))
+        return Parcel(tuple(tensors))
+
+
+def _known(gpu: Any, spec: WorkloadSpec) -> tuple[TenantCosts, Signature]:
+    """Costs by the simulation, and the signature of the model on no device at all."""
+    from cotenant.serving.models.servable import build_servable
+
+    spec = gpu.spec(spec)
+    built = build_servable(spec, device="meta", dtype=gpu.default_dtype)
+    signature = built.signature
+    if isinstance(built.sample, Prompt):
+        prefill = _solo_s(gpu, spec.model_copy(update={"mode": "prefill", "tokens": None}))
+        step = _solo_s(gpu, spec.model_copy(update={"mode": "decode", "tokens": None}))
+        costs = TenantCosts((_cost(prefill),), step=_cost(step), steps=max(1, built.sample.tokens - 1))
+    else:
+        costs = TenantCosts((_cost(_solo_s(gpu, spec) / CHUNKS),) * CHUNKS)
+    return costs, signature
+
+
+def _solo_s(gpu: Any, spec: WorkloadSpec) -> float:
+    """What a request takes alone on the whole GPU: the host launches, the device follows."""
+    import numpy as np
+
+    from cotenant.prediction.sharing.layout import lay_out
+    from cotenant.tenancy.load import Load
+    from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
+
+    tenant = Tenant(name=spec.name, of=spec.name, workload=spec, load=Load(kind="closed"))
+    (part,) = lay_out(gpu.gpu, Sharing(mode=ALONE), [tenant], {}).parts
+    trace = gpu.trace(gpu.request(spec), part, gpu.controls({}))
+    launched = np.cumsum(trace.launch_ns)
+    remaining = np.cumsum(trace.duration_ns[::-1])[::-1]
+    return float(np.max(launched + remaining) + trace.before_ns + trace.after_ns) / 1e9
+
+
+def _cost(seconds: float) -> ChunkCost:
+    return ChunkCost(seconds, seconds, seconds)

@@ -1,0 +1,188 @@
+"""The file that says what is served: tenants as in a study, each with its objective, and the device they share."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PlainValidator, ValidationError, model_validator
+
+from cotenant.errors import SchedulingError, StudyError
+from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.shares import is_number
+from cotenant.study.tree import NotYaml, Tree, read
+from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_duration
+from cotenant.study.words import did_you_mean, expected
+from cotenant.tenancy.nouns import Frozen
+from cotenant.text import amount
+from cotenant.workloads.protocol import WorkloadSpec
+
+LARGEST_FILE = 256 * 1024
+_OBJECTIVE = re.compile(r"^(ttft|tpot)?\s*(p\d{1,2}(?:\.\d+)?)?$|^latency$")
+_HASH = re.compile(r"^sha256:[0-9a-f]{64}$")
+_HINT = "e.g. tenants: {bert: {workload: bert-base-mini, slo: 50ms, share: 40%}}"
+
+
+def _share(value: Any) -> float:
+    """`40%`, `0.4` and, as in a study, `40`."""
+    match = re.match(r"^(\d+(?:\.\d+)?)\s*%$", value.strip()) if isinstance(value, str) else None
+    number = float(match.group(1)) / 100 if match else value
+    if not is_number(number) or not 0 < number <= 100:
+        raise expected("a share such as 40%", value)
+    return float(number if number <= 1 else number / 100)
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str) or not _HASH.match(value):
+        raise ValueError("expected the hash of a key (sha256:...); `cotenant serve --new-key` makes a key and its hash")
+    return value
+
+
+class Objective(Frozen):
+    """When a request is due: ``latency_s`` after it came, and for decoders ``per_step_s`` more for each token."""
+
+    latency_s: float
+    per_step_s: float = 0.0
+    quantile: float = 0.99
+    """The part of the requests that has to be in time."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return {"latency_s": read_duration(value)}
+        if set(value) <= {"latency_s", "per_step_s", "quantile"}:
+            return value
+        times: dict[str, float] = {}
+        quantile = 0.99
+        for key, time in value.items():
+            match = _OBJECTIVE.match(str(key))
+            if match is None or not key:
+                raise ValueError(f"expected latency, p99, ttft p95 or tpot p95, not {key!r}")
+            kind = match.group(1) or "latency"
+            if kind in times:
+                raise ValueError(f"{kind} is stated twice")
+            times[kind] = read_duration(time)
+            quantile = float(match.group(2)[1:]) / 100 if match.group(2) else quantile
+        if "latency" in times and len(times) == 1:
+            return {"latency_s": times["latency"], "quantile": quantile}
+        if "latency" in times or "ttft" not in times:
+            raise ValueError("state one latency, or ttft and tpot")
+        return {"latency_s": times["ttft"], "per_step_s": times.get("tpot", 0.0), "quantile": quantile}
+
+
+class ServedTenant(Frozen):
+    """One tenant as the file describes it."""
+
+    workload: Text = Field(description="A model of the catalogue, or a directory with a model.")
+    slo: Objective = Field(description="How long a request may take: 50ms, {p99: 50ms}, {ttft: 300ms, tpot: 40ms}.")
+    share: Annotated[float, PlainValidator(_share)] | None = Field(
+        default=None, description="The part of the device's time it can count on; default: an equal part of the rest."
+    )
+    batch: Count = Field(default=1, description="How many requests may run together.")
+    seq: Count | None = Field(default=None, description="Tokens of a typical request.")
+    dtype: DtypeName | None = Field(default=None, description="Number format.")
+    mode: Text | None = Field(default=None, description="embed, classify, forward or generate.")
+    tokens: Count | None = Field(default=None, description="Tokens that a typical answer has, for mode generate.")
+    weights: Text | None = Field(default=None, description="Directory of safetensors; default: random from the seed.")
+    params: Options = Field(default_factory=dict, description="Options that only this workload knows.")
+    seed: Seed = Field(default=0, description="Seed of random weights.")
+    load: LoadText | None = Field(default=None, description="The traffic to expect, for --dry-run.")
+    hard: Switch = Field(default=True, description="Refuse requests that can't be in time; false: serve them late.")
+    best_effort: Switch = Field(default=False, description="No share: slack only.")
+    isolation: Annotated[Literal["group", "process"], PlainValidator(one_of("group", "process"))] = Field(
+        default="group", description="process: a worker process of its own."
+    )
+    group: Name = Field(default="default", description="Tenants of one group share a worker process.")
+    key: Annotated[str, PlainValidator(_key)] | None = Field(default=None, description="Hash of the tenant's API key.")
+
+    def spec(self) -> WorkloadSpec:
+        """Which model, at the size of one request."""
+        return WorkloadSpec(
+            name=self.workload,
+            seq=self.seq,
+            dtype=self.dtype,
+            mode=self.mode,
+            tokens=self.tokens,
+            weights=self.weights,
+            params=self.params,
+            seed=self.seed,
+        )
+
+    def contract(self, name: str) -> Contract:
+        """What it is promised."""
+        service = ServiceClass.BEST_EFFORT if self.best_effort else ServiceClass.GUARANTEED
+        return Contract(name, self.slo.latency_s, self.share, self.hard, service, per_step_s=self.slo.per_step_s)
+
+
+class TenantsFile(Frozen):
+    """All of it."""
+
+    tenants: dict[Name, ServedTenant] = Field(min_length=1)
+    device: Text = "cpu"
+    fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = "shares"
+    threads: Count | None = None
+    admin_key: Annotated[str, PlainValidator(_key)] | None = None
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> Self:
+        try:
+            settle_shares(self.contracts())
+        except SchedulingError as error:
+            raise ValueError(f"{error.message} {error.hint or ''}".strip()) from None
+        return self
+
+    def contracts(self) -> tuple[Contract, ...]:
+        """What each tenant is promised."""
+        return tuple(tenant.contract(name) for name, tenant in self.tenants.items())
+
+    def rule(self) -> Fairness:
+        """The rule for all tenants."""
+        return Fairness(self.fairness)
+
+
+def read_tenants(path: Path) -> TenantsFile:
+    """Read and check the file.
+
+    Raises:
+        StudyError: with every problem: line, key, what was expected.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        tree = read(content.decode("utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it isn't text"
+        raise StudyError(f"{path} can't be read: {reason.lower()}", hint=_HINT) from None
+    except NotYaml as error:
+        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
+    if len(content) > LARGEST_FILE:
+        raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
+    if not isinstance(tree.data, dict):
+        raise StudyError(f"{path} holds no mapping with the key tenants", hint=_HINT)
+    return _checked(tree, path)
+
+
+def _checked(tree: Tree, path: Path) -> TenantsFile:
+    problems = list(tree.problems)
+    try:
+        found = TenantsFile.model_validate(tree.data)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            place = tuple(part for part in one["loc"] if part != "[key]")
+            problems.append((place, _sentence(one, place)))
+    if problems:
+        lines = tuple(tree.places.describe(place, sentence) for place, sentence in problems)
+        raise StudyError(f"{path} has {amount(len(lines), 'problem')}", problems=lines, hint=_HINT)
+    return found
+
+
+def _sentence(error: Any, place: tuple[str | int, ...]) -> str:
+    if error["type"] == "extra_forbidden":
+        model = ServedTenant if len(place) == 3 else TenantsFile
+        keys = list(model.model_fields)
+        return f"unknown key{did_you_mean(str(place[-1]), keys) or '; expected one of ' + ', '.join(keys)}"
+    if error["type"] == "missing":
+        return f"{place[-1]} is missing"
+    return str(error["msg"]).removeprefix("Value error, ")

@@ -1,0 +1,168 @@
+"""A thread that carries chunks out, one after the other, with the next one queued behind the one that runs."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from cotenant.scheduling import Chunk, RequestId
+from cotenant.serving.engines.protocol import Call, Engine, Progress, Prompt
+from cotenant.serving.worker.place import Place
+
+T = TypeVar("T")
+
+
+class Ended(NamedTuple):
+    """A chunk ended: what it brought about, and which queued chunk began at once (None: nothing was queued)."""
+
+    version: int
+    began: float
+    ended: float
+    started: int | None
+    progress: Progress
+
+
+class Station:
+    """Holds the engines of some tenants. Everything that touches an engine happens in the station's own thread."""
+
+    def __init__(self, place: Place, report: Callable[[Ended], None]) -> None:
+        self._place = place
+        self._report = report
+        self._engines: dict[str, Engine] = {}
+        self._homes: dict[RequestId, str] = {}
+        self._wake = threading.Condition()
+        self._errands: deque[Callable[[], None]] = deque()
+        self._running: int | None = None
+        self._pending: Chunk | None = None
+        self._queued: Chunk | None = None
+        self._open = True
+        self._thread = threading.Thread(target=self._live, name="cotenant-station", daemon=True)
+        self._thread.start()
+
+    def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
+        """Hand over the input of a request."""
+        self._later(lambda: self._take(request, tenant, work))
+
+    def free(self, requests: Iterable[RequestId]) -> None:
+        """Forget requests."""
+        freed = tuple(requests)
+        self._later(lambda: self._free(freed))
+
+    def start(self, chunk: Chunk) -> None:
+        """Run a chunk now: the station is idle."""
+        with self._wake:
+            self._running, self._pending, self._queued = chunk.version, chunk, None
+            self._wake.notify()
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Run a chunk when ``after`` ends, instead of the one queued before; ignored if ``after`` isn't running."""
+        with self._wake:
+            if self._running == after:
+                self._queued = chunk
+
+    def install(self, tenant: str, engine: Engine) -> None:
+        """Serve a tenant from now on."""
+        self._later(lambda: self._engines.__setitem__(tenant, engine))
+
+    def remove(self, tenant: str) -> None:
+        """Stop serving a tenant."""
+        self._later(lambda: self._remove(tenant))
+
+    def call(self, function: Callable[[], T]) -> "Future[T]":
+        """Run a function in the station's thread between two chunks: to build a model, or to measure one."""
+        answer: Future[T] = Future()
+
+        def errand() -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as error:  # noqa: BLE001 - handed to whoever asked
+                answer.set_exception(error)
+
+        self._later(errand)
+        return answer
+
+    def close(self) -> None:
+        """End the thread after the chunk under way."""
+        with self._wake:
+            self._open = False
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _later(self, errand: Callable[[], None]) -> None:
+        with self._wake:
+            self._errands.append(errand)
+            self._wake.notify()
+
+    def _live(self) -> None:
+        with self._place.settled():
+            while True:
+                with self._wake:
+                    while self._open and not self._errands and self._pending is None:
+                        self._wake.wait()
+                    if not self._open:
+                        break
+                    chunk, self._pending = self._pending, None
+                self._run_errands()
+                while chunk is not None:
+                    chunk = self._carry_out(chunk)
+        for engine in self._engines.values():
+            engine.close()
+
+    def _carry_out(self, chunk: Chunk) -> Chunk | None:
+        """Run a chunk; the one that follows it at once, if one was queued."""
+        began = time.monotonic()
+        progress = self._progress(chunk)
+        ended = time.monotonic()
+        with self._wake:
+            following, self._queued = self._queued, None
+            self._running = following.version if following else None
+        self._report(Ended(chunk.version, began, ended, following.version if following else None, progress))
+        for request in (*progress.results, *progress.failures):
+            self._homes.pop(request, None)
+        self._run_errands()
+        return following
+
+    def _progress(self, chunk: Chunk) -> Progress:
+        engine = self._engines.get(chunk.tenant)
+        held = [request for request in chunk.requests if request in self._homes]
+        if engine is None or not held:
+            return Progress()
+        try:
+            progress = engine.step(held, chunk.steps) if chunk.steps else engine.run(held, chunk.stage)
+            self._place.wait()
+        except Exception as error:  # noqa: BLE001 - the device's own errors come out at the wait
+            for request in held:
+                engine.free(request)
+            return Progress(failures=dict.fromkeys(held, error))
+        return progress
+
+    def _run_errands(self) -> None:
+        while True:
+            with self._wake:
+                if not self._errands:
+                    return
+                errand = self._errands.popleft()
+            errand()
+
+    def _take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
+        engine = self._engines.get(tenant)
+        if engine is not None:
+            engine.take(request, work)
+            self._homes[request] = tenant
+
+    def _free(self, requests: Iterable[RequestId]) -> None:
+        for request in requests:
+            tenant = self._homes.pop(request, None)
+            engine: Any = self._engines.get(tenant) if tenant else None
+            if engine is not None:
+                engine.free(request)
+
+    def _remove(self, tenant: str) -> None:
+        engine = self._engines.pop(tenant, None)
+        if engine is not None:
+            engine.close()
+        for request in [one for one, home in self._homes.items() if home == tenant]:
+            del self._homes[request]

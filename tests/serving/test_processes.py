@@ -1,0 +1,163 @@
+"""Workers in processes: results as in this one, deaths noticed at once, others untouched."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from cotenant.errors import BadInput, Refused, ServingError
+from cotenant.scheduling import Contract, Scheduler
+from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.conduct.crew import Crew
+from cotenant.serving.engines.protocol import Prompt
+from cotenant.serving.models.servable import build_servable
+from cotenant.serving.models.tensors import parcel_of, tensors_of
+from cotenant.serving.processes.arena import PAGE, Arena
+from cotenant.serving.processes.frames import Reader, frame
+from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
+from cotenant.serving.processes.parcel import label, unpack
+from cotenant.serving.processes.supervisor import Patience, Supervisor
+from cotenant.workloads.protocol import WorkloadSpec
+
+BERT = WorkloadSpec(name="bert-base-mini", seq=16)
+GPT = WorkloadSpec(name="distilgpt2-mini", seq=8, mode="generate", tokens=6)
+
+
+def order(**tenants):
+    return WorkerOrder(
+        device="cpu",
+        threads=1,
+        budget_s=0.05,
+        tenants=tuple(TenantOrder(name=name, workload=spec, largest=2) for name, spec in tenants.items()),
+    )
+
+
+def serving(scenario, *orders, objective_s=30.0, **patience):
+    """Run a scenario with workers; it gets the conductor and the supervisor."""
+
+    async def main():
+        conductor = Conductor(Scheduler([], now=time.monotonic()), Crew())
+        supervisor = Supervisor(conductor, Patience(**patience))
+        contracts = [Contract(tenant.name, objective_s) for one in orders for tenant in one.tenants]
+        try:
+            await supervisor.open(orders, contracts)
+            return await asyncio.wait_for(scenario(conductor, supervisor), 120)
+        finally:
+            conductor.close()
+            await supervisor.close()
+
+    return asyncio.run(main())
+
+
+def ids(*shape):
+    return torch.randint(8, 400, shape, generator=torch.Generator().manual_seed(0))
+
+
+def test_tensors_and_tokens_cross_unchanged():
+    inputs = ids(1, 16)
+
+    async def scenario(conductor, supervisor):
+        assert supervisor.known["bert"][1].embeds
+        return await asyncio.gather(
+            conductor.serve("bert", parcel_of({"input_ids": inputs})),
+            conductor.serve("gpt", Prompt((9, 10, 11), tokens=6), steps=5),
+        )
+
+    embedding, tokens = serving(scenario, order(bert=BERT, gpt=GPT))
+    here = build_servable(BERT, device="cpu", dtype="float32")
+    with torch.inference_mode():
+        assert torch.equal(tensors_of(embedding)["embedding"], here.model(input_ids=inputs)["embedding"])
+    assert len(tokens) == 6
+
+
+def test_a_killed_worker_is_back_and_the_others_notice_nothing():
+    async def scenario(conductor, supervisor):
+        inputs = parcel_of({"input_ids": ids(1, 16)})
+        killed = next(post for post in supervisor.posts if "bert" in post.tenants)
+        os.kill(killed.worker.pid, signal.SIGKILL)
+        while supervisor.ready("bert"):
+            await asyncio.sleep(0.01)
+        with pytest.raises(Refused) as refusal:
+            await conductor.serve("bert", inputs)
+        other = await conductor.serve("gpt", Prompt((9, 10), tokens=3), steps=2)
+        while not supervisor.ready("bert"):
+            await asyncio.sleep(0.05)
+        return refusal.value, other, await conductor.serve("bert", inputs), killed.restarts
+
+    refusal, other, back, restarts = serving(scenario, order(bert=BERT), order(gpt=GPT))
+    assert refusal.why == "paused"
+    assert refusal.retry_after_s >= 1
+    assert (len(other), len(back.tensors), restarts) == (3, 1, 1)
+
+
+def test_requests_under_way_hear_that_their_worker_died():
+    async def scenario(conductor, supervisor):
+        calls = [asyncio.ensure_future(conductor.serve("gpt", Prompt((9,), tokens=400), steps=399)) for _ in range(4)]
+        await asyncio.sleep(0.2)
+        supervisor.posts[0].worker.kill()
+        return await asyncio.gather(*calls, return_exceptions=True), conductor.in_flight
+
+    answers, left = serving(scenario, order(gpt=GPT), objective_s=300.0)
+    assert {one.why for one in answers} <= {"paused", "worker lost"}
+    assert all(isinstance(one, Refused) for one in answers)
+    assert left == 0
+
+
+def test_a_hung_worker_is_ended_and_started_again():
+    async def scenario(conductor, supervisor):
+        os.kill(supervisor.posts[0].worker.pid, signal.SIGSTOP)
+        with pytest.raises(Refused, match=r"paused|worker lost"):
+            await conductor.serve("bert", parcel_of({"input_ids": ids(1, 16)}))
+        while not supervisor.ready("bert"):
+            await asyncio.sleep(0.05)
+        return await conductor.serve("bert", parcel_of({"input_ids": ids(1, 16)}))
+
+    assert serving(scenario, order(bert=BERT), hang_s=0.5, hang_times=1.0).tensors
+
+
+def test_ids_that_the_model_does_not_know_are_refused_and_it_lives_on():
+    async def scenario(conductor, _):
+        with pytest.raises(BadInput, match="Token ids have to lie between 0 and 4095"):
+            await conductor.serve("bert", parcel_of({"input_ids": torch.full((1, 4), 1_000_000)}))
+        return await conductor.serve("bert", parcel_of({"input_ids": ids(1, 4)}))
+
+    assert serving(scenario, order(bert=BERT)).tensors
+
+
+def test_an_objective_below_the_floor_stops_the_start():
+    with pytest.raises(ServingError, match=r"bert can't keep its objective of 0\.00100 ms"):
+        serving(None, order(bert=BERT), objective_s=1e-6)
+
+
+def test_what_is_no_model_is_refused_in_its_own_words():
+    with pytest.raises(ServingError, match="only models are served"):
+        serving(None, order(gemm=WorkloadSpec(name="null")))
+
+
+def test_an_arena_gives_room_back_and_says_when_it_is_full():
+    arena = Arena.create(4 * PAGE)
+    places = [arena.put([b"a" * PAGE], PAGE) for _ in range(4)]
+    assert arena.put([b"b"], 1) is None
+    arena.release(places[1])
+    arena.release(places[2])
+    assert arena.put([b"c" * (2 * PAGE)], 2 * PAGE) == places[1]
+    assert bytes(arena.view(places[1], 3)) == b"ccc"
+    arena.close()
+
+
+def test_messages_are_whole_whatever_pieces_they_come_in():
+    sent = [(["take", 1, {"a": [1, 2]}], b"\x00\x01"), (["free", []], b"")]
+    wire = b"".join(frame(*message) for message in sent)
+    reader = Reader()
+    assert [message for byte in wire for message in reader.feed(bytes([byte]))] == sent
+
+
+def test_a_parcel_survives_its_label():
+    parcel = parcel_of({"a": torch.arange(6).reshape(2, 3), "b": torch.ones(2, dtype=torch.float16)})
+    data = b"".join(bytes(one.data) for one in parcel.tensors)
+    back = tensors_of(unpack(label(parcel), data))
+    assert torch.equal(back["a"], torch.arange(6).reshape(2, 3))
+    assert back["b"].dtype is torch.float16

@@ -1,0 +1,163 @@
+"""What holds for every protocol: refusals, deadlines, keys, limits, clients that leave, figures."""
+
+import asyncio
+import re
+
+from cotenant.scheduling import Contract
+from cotenant.serving.http.asked import wishes_of
+from cotenant.serving.http.keys import hash_of, new_key, opens
+from cotenant.serving.service import Wishes
+from tests.serving_http.front import run
+
+IDS = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 8], "data": [9] * 8}]}
+
+
+def test_a_refusal_is_429_with_a_computed_time_to_come_back():
+    async def scenario(client):
+        return await asyncio.gather(*(client.post("/v2/models/bert/infer", IDS) for _ in range(12)))
+
+    answers = run(scenario, slow=("bert",))
+    assert {answer.status for answer in answers} == {200, 429}
+    refused = [answer for answer in answers if answer.status == 429]
+    for answer in refused:
+        assert int(answer.headers["retry-after"]) >= 1
+        assert int(answer.headers["retry-after-ms"]) >= 1
+        assert answer.headers["x-cotenant-why"] in {"over-share", "device-full"}
+        assert float(answer.headers["x-cotenant-predicted-wait-ms"]) >= 0
+
+
+def test_a_request_that_can_not_meet_its_own_deadline_is_413_without_retry():
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", IDS, headers={"x-cotenant-deadline-ms": "50"})
+
+    answer = run(scenario, slow=("bert",))
+    assert answer.status == 413
+    assert "retry-after" not in answer.headers
+
+
+def test_a_client_that_leaves_takes_its_request_along():
+    async def scenario(client):
+        gone = await client.post("/v2/models/bert/infer", IDS, leave_after_s=0.05)
+        streamed = await client.post(
+            "/v1/completions",
+            {"model": "gpt", "prompt": "a", "max_tokens": 100, "stream": True},
+            leave_after_s=0.4,
+        )
+        await asyncio.wait_for(client.service.conductor.drained(), 10)
+        return gone, streamed, client.service.measures
+
+    gone, streamed, measures = run(scenario, slow=("bert",))
+    assert gone is None
+    assert streamed is None or b"[DONE]" not in streamed.body or measures.of("gpt").served
+    assert measures.of("bert").why["cancelled"] == 1
+
+
+def test_deadline_and_priority_have_one_meaning():
+    assert wishes_of({"x-llm-d-slo-ttft-ms": "300", "x-llm-d-slo-tpot-ms": "40"}) == Wishes(0.3, 0.04, 0)
+    assert wishes_of({"x-slo-ttft-ms": "300"}) == wishes_of({"x-cotenant-deadline-ms": "300"})
+    assert wishes_of({}, timeout_us=20_000, priority=3) == Wishes(0.02, None, 3)
+    assert wishes_of({}, vllm_priority=3) == Wishes(None, None, -3)
+
+
+def test_a_client_can_tighten_its_contract_and_never_stretch_it():
+    contract = Contract("gpt", 0.3, per_step_s=0.04)
+    assert Wishes().within(contract, 10) is None
+    assert Wishes(0.1, 0.01).within(contract, 10) == 0.2
+    assert Wishes(60.0).within(contract, 10) == 0.7
+
+
+def test_keys_open_their_own_tenant_only():
+    (bert, bert_hash), (gpt, gpt_hash), (admin, admin_hash) = new_key(), new_key(), new_key()
+
+    async def scenario(client):
+        async def infer(key):
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            return (await client.post("/v2/models/bert/infer", IDS, headers=headers)).status
+
+        async def metrics(key):
+            return (await client.get("/metrics", headers={"x-api-key": key})).status
+
+        chat = {"model": "gpt", "prompt": "a"}
+        wrong = await client.post("/v1/completions", chat, headers={"authorization": f"Bearer {bert}"})
+        live = await client.get("/healthz")
+        return (
+            [await infer(key) for key in (bert, gpt, admin, "", "ct-x")],
+            [await metrics(key) for key in (bert, admin)],
+            wrong.status,
+            live.status,
+        )
+
+    infers, metrics, wrong, live = run(scenario, keys={"bert": bert_hash, "gpt": gpt_hash}, admin=admin_hash)
+    assert infers == [200, 403, 200, 401, 401]
+    assert metrics == [403, 200]
+    assert (wrong, live) == (403, 200)
+
+
+def test_hashes_tell_nothing_but_equality():
+    key, hashed = new_key()
+    assert key not in hashed
+    assert opens(key, None, hash_of("other"), hashed)
+    assert not opens(None, hashed)
+
+
+def test_bodies_headers_and_paths_have_limits():
+    async def scenario(client):
+        announced = await client.post("/v2/models/bert/infer", b"", headers={"content-length": "5000"})
+        sent = await client.post("/v2/models/bert/infer", b"", pieces=[b"x" * 600, b"x" * 600])
+        headers = await client.get("/v2", headers={"x-long": "x" * 5000})
+        path = await client.get("/" + "x" * 5000)
+        odd = await client.post("/v2/models/bert/infer", b"", headers={"content-length": "-5"})
+        return [answer.status for answer in (announced, sent, headers, path, odd)]
+
+    assert run(scenario, body=1000, headers=4000) == [413, 413, 431, 414, 413]
+
+
+def test_a_body_that_never_ends_is_given_up():
+    async def scenario(client):
+        scope = {"type": "http", "method": "POST", "path": "/v2/models/bert/infer", "headers": []}
+        out = []
+
+        async def receive():
+            await asyncio.sleep(60)
+
+        async def send(message):
+            out.append(message)
+
+        await client.application(scope, receive, send)
+        return out[0]["status"]
+
+    assert run(scenario, body_s=0.05) == 408
+
+
+def test_a_failure_of_ours_is_500_and_the_next_request_is_served(caplog):
+    async def scenario(client):
+        client.service.tenants["bert"].signature = None
+        first = await client.post("/v2/models/bert/infer", IDS)
+        second = await client.post("/v2/models/conv/infer", {"inputs": [
+            {"name": "pixels", "datatype": "FP32", "shape": [1, 3, 2, 2], "data": [0.5] * 12}]})  # fmt: skip
+        return first, second
+
+    first, second = run(scenario)
+    assert first.status == 500
+    assert first.json()["error"] == "The server failed; its log says more."
+    assert second.status == 200
+    assert "failed" in caplog.text
+
+
+def test_metrics_add_up():
+    async def scenario(client):
+        for _ in range(3):
+            await client.post("/v2/models/bert/infer", IDS)
+        await client.post("/v1/completions", {"model": "gpt", "prompt": "a", "max_tokens": 4})
+        return (await client.get("/metrics")).body.decode(), (await client.get("/status")).json()
+
+    text, status = run(scenario)
+    assert 'cotenant_requests_served_total{tenant="bert"} 3' in text
+    assert 'cotenant_requests_within_objective_total{tenant="bert"} 3' in text
+    assert 'cotenant_tokens_total{tenant="gpt"} 4' in text
+    assert 'cotenant_latency_seconds_bucket{tenant="bert",le="+Inf"} 3' in text
+    assert 'nv_inference_request_success{model="bert",version="1"} 3' in text
+    names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
+    assert len(names) == len(set(names))
+    bert = next(one for one in status["tenants"] if one["tenant"] == "bert")
+    assert (bert["served"], bert["1min"]["attainment"], status["in_flight"]) == (3, 1.0, 0)

@@ -1,0 +1,169 @@
+"""The Open Inference Protocol over HTTP: JSON and binary, metadata, and every wrong request as one sentence."""
+
+import json
+import struct
+
+import pytest
+
+from tests.serving_http.front import run
+
+IDS = {"name": "input_ids", "datatype": "INT64", "shape": [1, 3], "data": [9, 10, 11]}
+
+
+def test_numbers_in_json_come_back_as_numbers():
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", {"id": "a7", "inputs": [IDS]})
+
+    answer = run(scenario)
+    assert answer.status == 200
+    assert answer.json() == {
+        "model_name": "bert",
+        "model_version": "1",
+        "id": "a7",
+        "outputs": [{"name": "embedding", "datatype": "FP32", "shape": [1, 4], "data": [0.0] * 4}],
+    }
+
+
+def test_nested_lists_are_as_good_as_flat_ones():
+    async def scenario(client):
+        nested = {"name": "input_ids", "datatype": "INT64", "shape": [2, 2], "data": [[1, 2], [3, 4]]}
+        return await client.post("/v2/models/bert/infer", {"inputs": [nested]})
+
+    assert run(scenario).json()["outputs"][0]["shape"] == [2, 4]
+
+
+def test_raw_bytes_go_both_ways():
+    raw = struct.pack("<3q", 9, 10, 11)
+    header = json.dumps(
+        {
+            "inputs": [
+                {
+                    "name": "input_ids",
+                    "datatype": "INT64",
+                    "shape": [1, 3],
+                    "parameters": {"binary_data_size": len(raw)},
+                }
+            ],
+            "outputs": [{"name": "embedding", "parameters": {"binary_data": True}}],
+        }
+    ).encode()
+
+    async def scenario(client):
+        sized = {"Inference-Header-Content-Length": str(len(header))}
+        return await client.post("/v2/models/bert/versions/1/infer", header + raw, headers=sized)
+
+    answer = run(scenario)
+    length = int(answer.headers["inference-header-content-length"])
+    told = json.loads(answer.body[:length])
+    assert told["outputs"][0]["parameters"] == {"binary_data_size": 16}
+    assert answer.body[length:] == bytes(16)
+
+
+def test_a_decoder_makes_tokens():
+    async def scenario(client):
+        return await client.post("/v2/models/gpt/infer", {"inputs": [IDS]})
+
+    assert run(scenario).json()["outputs"][0]["shape"] == [1, 8]
+
+
+WRONG = {
+    "no JSON": (b"{", "isn't valid JSON"),
+    "no object": (b"[]", "has to be a JSON object"),
+    "NaN": (b'{"inputs": NaN}', "NaN is not JSON"),
+    "no inputs": ({}, "`inputs` has to be a list"),
+    "no name": ({"inputs": [{}]}, "needs a `name`"),
+    "unknown input": ({"inputs": [{**IDS, "name": "input_id"}]}, "did you mean input_ids"),
+    "unknown type": ({"inputs": [{**IDS, "datatype": "INT7"}]}, "unknown datatype"),
+    "other type": ({"inputs": [{**IDS, "datatype": "INT32"}]}, "has to be INT64, not INT32"),
+    "negative shape": ({"inputs": [{**IDS, "shape": [-1, 3]}]}, "list of sizes"),
+    "other rank": ({"inputs": [{**IDS, "shape": [3]}]}, r"of shape \[-1, -1\], not \[3\]"),
+    "other count": ({"inputs": [{**IDS, "shape": [1, 4]}]}, "has 3 numbers"),
+    "text as numbers": ({"inputs": [{**IDS, "data": ["a", "b", "c"]}]}, "doesn't fit INT64"),
+    "too large a number": ({"inputs": [{**IDS, "data": [2**70, 1, 1]}]}, "doesn't fit INT64"),
+    "twice": ({"inputs": [IDS, IDS]}, "was sent twice"),
+    "too long": ({"inputs": [{**IDS, "shape": [1, 65], "data": [1] * 65}]}, "at most 64 tokens, not 65"),
+    "mask of another shape": (
+        {"inputs": [IDS, {"name": "attention_mask", "datatype": "INT64", "shape": [1, 2], "data": [1, 1]}]},
+        "attention_mask is",
+    ),
+    "announced bytes": ({"inputs": [{**IDS, "parameters": {"binary_data_size": 24}}]}, "needs 24 bytes"),
+    "unknown output": ({"inputs": [IDS], "outputs": [{"name": "logits"}]}, "no output 'logits'"),
+    "odd timeout": ({"inputs": [IDS], "parameters": {"timeout": "soon"}}, "timeout has to be a time"),
+    "odd parameters": ({"inputs": [IDS], "parameters": 3}, "`parameters` has to be an object"),
+}
+
+
+@pytest.mark.parametrize(("body", "sentence"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_said_in_one_sentence(body, sentence):
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", body)
+
+    answer = run(scenario)
+    assert answer.status == 400
+    with pytest.raises(AssertionError, match=sentence):
+        raise AssertionError(answer.json()["error"])
+
+
+@pytest.mark.parametrize("length", ["-1", "x", "99999", "9" * 30])
+def test_a_header_length_beyond_the_body_is_refused(length):
+    async def scenario(client):
+        return await client.post("/v2/models/bert/infer", b"{}", headers={"inference-header-content-length": length})
+
+    assert run(scenario).status == 400
+
+
+def test_metadata_lists_what_is_served():
+    async def scenario(client):
+        return [
+            (await client.get(path)).json()
+            for path in ("/v2", "/v2/models/bert", "/v2/models/conv/versions/1", "/v2/models/bert/stats")
+        ]
+
+    server, bert, conv, stats = run(scenario)
+    assert server["extensions"] == ["binary_tensor_data", "model_repository", "schedule_policy", "statistics"]
+    assert [one["name"] for one in bert["inputs"]] == ["input_ids", "attention_mask"]
+    assert conv["inputs"][0]["shape"] == [-1, 3, 2, 2]
+    assert stats["model_stats"][0]["inference_count"] == 0
+
+
+def test_unknown_paths_models_versions_and_methods():
+    async def scenario(client):
+        return [
+            (await client.ask(method, path)).status
+            for method, path in (
+                ("GET", "/v3"),
+                ("GET", "/v2/models/none"),
+                ("GET", "/v2/models/bert/versions/2"),
+                ("POST", "/v2/models/bert"),
+                ("POST", "/v2/models/none/infer"),
+            )
+        ]
+
+    assert run(scenario) == [404, 404, 404, 405, 404]
+
+
+def test_an_unloaded_model_is_gone_until_it_is_loaded():
+    async def scenario(client):
+        states = []
+        for verb in ("unload", "load"):
+            await client.post(f"/v2/repository/models/bert/{verb}")
+            index = (await client.post("/v2/repository/index")).json()
+            answer = await client.post("/v2/models/bert/infer", {"inputs": [IDS]})
+            states.append((index[0]["state"], answer.status))
+        return states
+
+    assert run(scenario) == [("UNAVAILABLE", 404), ("READY", 200)]
+
+
+def test_health_follows_draining():
+    async def scenario(client):
+        before = [(await client.get(path)).status for path in ("/healthz", "/readyz", "/v2/health/ready")]
+        drained = (await client.post("/drain")).json()
+        after = [(await client.get(path)).status for path in ("/healthz", "/readyz", "/v2/models/bert/ready")]
+        refused = await client.post("/v2/models/bert/infer", {"inputs": [IDS]})
+        return before, drained, after, refused
+
+    before, drained, after, refused = run(scenario)
+    assert (before, drained, after) == ([200, 200, 200], {"drained": True}, [200, 503, 503])
+    assert refused.status == 503
+    assert "draining" in refused.json()["error"]
