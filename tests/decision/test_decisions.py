@@ -162,6 +162,16 @@ def test_more_than_all_tenants_alone_is_not_believed():
     assert run.answer().main.because == "disturbed"
 
 
+def test_a_gain_that_two_decimals_would_not_show_is_none():
+    run = (
+        Truth(noise=1e-6, requests=20_000)
+        .solos(a=free(10), b=free(10))
+        .trials("mps", {"a": free(19.99), "b": free(19.99)})
+    )
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("apart", "gains nothing")
+
+
 def test_one_block_decides_nothing():
     run = Truth(blocks=1).solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)})
     choice = run.answer().main

@@ -88,3 +88,17 @@ def test_the_trace_is_bursty_and_follows_its_recipe():
     assert rows[1:] == [f"{arrival:.6f}" for arrival in bursty_arrivals(500)]
     gaps = [float(after) - float(before) for before, after in pairwise(rows[1:])]
     assert statistics.stdev(gaps) / statistics.mean(gaps) > 1.5
+
+
+def test_tenancy_pairs_holds_every_pair_of_the_tenancy_models():
+    full, pairs = load_study("tenancy"), load_study("tenancy-pairs")
+    assert pairs.tenants == full.tenants
+    shared = [mix.members for mix in pairs.mix_list() if len(mix.members) > 1]
+    assert len(shared) == 7 * 6 // 2
+    assert len(set(map(frozenset, shared))) == len(shared)
+
+
+def test_tenancy_ratio_goes_from_encoders_only_to_decoders_only():
+    shared = [mix.members for mix in load_study("tenancy-ratio").mix_list() if len(mix.members) > 1]
+    assert [members.count("encoder") for members in shared] == [6, 5, 4, 3, 2, 1, 0]
+    assert {len(members) for members in shared} == {6}

@@ -115,6 +115,22 @@ def test_a_fixed_number_of_blocks_stops_by_itself():
     assert study_from_text(study.to_yaml(), "s") == study
 
 
+@pytest.mark.parametrize(
+    ("change", "blocks", "until"),
+    [
+        ("blocks.max=3", Blocks(min=3, max=3), False),
+        ("blocks.max=2", Blocks(min=2, max=2), False),
+        ("blocks.min=12", Blocks(min=12, max=12), False),
+        ("blocks.max=5", Blocks(min=3, max=5), True),
+    ],
+)
+def test_one_end_of_the_number_of_blocks_can_be_set_alone(change: str, blocks: Blocks, until: bool):
+    file = {"tenants": TWO, "blocks": {"min": 3, "max": 10}, "until": {"interval": "3%"}}
+    study = study_from(file, [change])
+    assert study.blocks == blocks
+    assert (study.until is not None) == until
+
+
 def test_a_trace_is_found_beside_the_study_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "t.csv").write_text("arrival_s\n0\n1\n")
     (tmp_path / "s.yaml").write_text("tenants: {a: {workload: x, load: 'trace(t.csv)'}}\nloads: ['trace(t.csv, 5%)']\n")

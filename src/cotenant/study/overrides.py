@@ -1,6 +1,7 @@
 """`--set key=value`: changes to a study from the command line, before it is checked."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from cotenant.study.places import Path, dotted
@@ -21,11 +22,27 @@ def apply_overrides(tree: Tree, overrides: Sequence[str]) -> list[str]:
             changed.add(_apply(tree, text))
         except _Unset as error:
             problems.append(f"--set {_one_line(text)}: {error}")
+    blocks = tree.data.get("blocks")
+    if isinstance(blocks, dict):
+        _keep_in_order(blocks, changed)
+        blocks = blocks.get("max") if blocks.get("min") == blocks.get("max") else None
     # A fixed number of blocks leaves no room to stop early: it takes the file's `until` back.
-    fixed = isinstance(tree.data.get("blocks"), int)
-    if fixed and ("blocks",) in changed and not any(path[0] == "until" for path in changed):
+    fixed = isinstance(blocks, int) and any(path[0] == "blocks" for path in changed)
+    if fixed and not any(path[0] == "until" for path in changed):
         tree.data["until"] = None
     return problems
+
+
+def _keep_in_order(blocks: dict[str, Any], changed: AbstractSet[Path]) -> None:
+    """Who sets one end of the number of blocks beyond the file's other end means both."""
+    low, high = blocks.get("min"), blocks.get("max")
+    if not isinstance(low, int) or not isinstance(high, int) or low <= high:
+        return
+    set_low, set_high = ("blocks", "min") in changed, ("blocks", "max") in changed
+    if set_high and not set_low:
+        blocks["min"] = high
+    elif set_low and not set_high:
+        blocks["max"] = low
 
 
 def _apply(tree: Tree, text: str) -> Path:

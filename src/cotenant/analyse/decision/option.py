@@ -13,6 +13,9 @@ FAIRNESS_FLOOR = 0.5
 TOO_GOOD = 0.10
 """Beyond all tenants alone by more than this, the trials alone were disturbed."""
 
+VISIBLE = 0.005
+"""A gain that two decimals would show as 1.00 is none, however narrow its interval."""
+
 Gain = Literal["more", "less", "same", "open", "unknown"]
 
 
@@ -84,7 +87,7 @@ class Option:
         work = self.work
         if work.est is None or work.lo is None or work.hi is None:
             return "unknown"
-        if work.lo > 1:
+        if work.lo > 1 + VISIBLE:
             return "more"
         if work.hi < 1:
             return "less"

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from cotenant.analyse.decision import Answer, Option
 from cotenant.analyse.decision.objective import Kept
+from cotenant.analyse.decision.option import VISIBLE
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.missing import Missing, Number
@@ -164,7 +165,7 @@ def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "o
         return "open"
     if stp.hi < 1:
         return "no"
-    return "yes" if stp.lo > 1 and "open" not in objectives else "open"
+    return "yes" if stp.lo > 1 + VISIBLE and "open" not in objectives else "open"
 
 
 def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:

@@ -10,6 +10,8 @@ from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
+from cotenant.analyse.insight.pattern import Pattern, patterns
+from cotenant.analyse.insight.properties import sufferers
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.evidence import TenantEvidence
@@ -29,6 +31,8 @@ class Explanation:
     splits: tuple[Split, ...]
     mixes: tuple[MixStory, ...]
     circumstances: tuple[Circumstance, ...]
+    patterns: tuple[Pattern, ...]
+    """Which properties of tenants go with their slowdown, by way to share; empty with few mixes."""
     more: tuple[str, ...]
     """What would tell more, one sentence each."""
     simulated: bool
@@ -46,6 +50,7 @@ class Explanation:
                 "slowdowns": self.splits,
                 "mixes": self.mixes,
                 "circumstances": self.circumstances,
+                "patterns": self.patterns,
                 "more": list(self.more),
                 "sentences": explanation_sentences(self),
             }
@@ -72,6 +77,7 @@ def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks, answer: Answer
         splits=tuple(parts),
         mixes=tuple(mixes),
         circumstances=tuple(circumstances(evidence)),
+        patterns=tuple(patterns(sufferers(summary, alone))),
         more=tuple(_more(evidence, alone, parts, mixes, peaks)),
         simulated=any(item.simulated for item in seen),
     )

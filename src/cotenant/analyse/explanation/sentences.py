@@ -3,12 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from cotenant.analyse.decision.option import VISIBLE
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
+from cotenant.analyse.insight.pattern import Pattern
+from cotenant.analyse.insight.sentences import pattern_sentences
 
 WORDS = {
     "cores": "cores",
@@ -36,6 +39,7 @@ def explanation_sentences(found: Explanation) -> list[str]:
         by_cell.setdefault(split.cell, []).append(split)
     for story in found.mixes:
         lines += _mix(story, by_cell.get(story.cell, []))
+    lines += [line for one in found.patterns for line in pattern_sentences(one)]
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
     lines += found.more
@@ -47,25 +51,34 @@ def explanation_sentences(found: Explanation) -> list[str]:
 def main_sentences(found: Explanation) -> list[str]:
     """What matters most first: circumstances, why the best way of each mix costs what it does, then what sums it up."""
     stories = {story.cell: story for story in found.mixes}
-    by_cell: dict[object, list[Split]] = {}
-    for split in found.splits:
-        by_cell.setdefault(split.cell, []).append(split)
+    by_cell: dict[object, dict[str, Split]] = {}
+    for split in found.splits:  # copies of one tenant pay alike: one of them is enough
+        by_cell.setdefault(split.cell, {}).setdefault(split.of, split)
     best = [stories[choice.best.cell] for choice in found.answer.choices if choice.best.cell in stories]
     told = best[:1] + [story for story in best[1:] if _fights(story)]
-    causes = [list(_mix(story, by_cell.get(story.cell, []))) for story in told]
+    causes = [list(_mix(story, list(by_cell.get(story.cell, {}).values()))) for story in told]
     spared = len(best) - len(told)
     first: dict[tuple[str, str], str] = {}
     for one in found.circumstances:  # the same about one tenant in every mix is said once
         first.setdefault((one.kind, one.about), one.sentence)
     return [
         *first.values(),
-        *(causes[0] if causes else ()),
         *_worth_in_short(found.mixes),
+        *_patterns(found.patterns, best),
+        *(causes[0] if causes else ()),
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
         *([f"In {spared} other mixes, shared the best way, nobody is shown to be slowed down."] if spared else []),
     ]
+
+
+def _patterns(patterns: Sequence[Pattern], best: Sequence[MixStory]) -> Iterator[str]:
+    """Of the two ways to share that are best most often."""
+    often = Counter(story.cell.sharing for story in best)
+    ranked = sorted(patterns, key=lambda one: -often[one.sharing])
+    for one in ranked[:2]:
+        yield from pattern_sentences(one)
 
 
 def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
@@ -183,8 +196,10 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             yield f"{mix_name(story)} is worth it: {done} against 1 for taking turns, and no objective is missed."
         elif story.worth == "no":
             yield f"{mix_name(story)} is not worth it: {done}, less than the 1 of taking turns."
-        elif story.stp.lo is not None and story.stp.lo > 1:
+        elif story.stp.lo is not None and story.stp.lo > 1 + VISIBLE:
             yield f"{mix_name(story)} may or may not be worth it: {done}, but an objective is open."
+        elif story.stp.lo is not None and story.stp.lo > 1:
+            yield f"{mix_name(story)} gains nothing that shows: {done} against 1 for taking turns."
         else:
             yield f"{mix_name(story)} may or may not be worth it: {done} holds 1, which is taking turns."
 

@@ -97,7 +97,7 @@ def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Map
     name = mix_name(choice.best.standings)
     return Line(
         mix=name,
-        called="" if sorted(cell.mix.split("+")) == sorted(one.tenant for one in choice.best.standings) else cell.mix,
+        called="" if _says_the_same(cell.mix, choice.best, name) else cell.mix,
         condition=material.names.condition(Condition.of(cell)),
         run=material.names.run(cell.run),
         verdict=choice.verdict,
@@ -107,6 +107,10 @@ def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Map
             for way in ways
         ),
     )
+
+
+def _says_the_same(mix: str, option: Option, name: str) -> bool:
+    return mix == name or sorted(mix.split("+")) == sorted(one.tenant for one in option.standings)
 
 
 def _square(choice: Choice, option: Option, name: str, key: str) -> Square:

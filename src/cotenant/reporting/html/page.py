@@ -38,7 +38,7 @@ from cotenant.store.manifest import PROFILE_PASS
 from cotenant.text import ratio, with_interval, without_interval
 
 MOST_TRIALS_LISTED = 200
-MOST_MIX_POINTS = 8_000
+MOST_MIX_POINTS = 6_000
 """Of all mixes together, so that the page stays small however many there are."""
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -51,10 +51,10 @@ def _table(choices: Sequence[Choice]) -> Table:
     if not any(choice.best.objectives for choice in choices):
         columns.remove("objectives")
     several = _varying(choices)
+    least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
     for name in [*several, *columns]:
         # A mix has one line: long names are cut here, and whole with --all.
-        least = {"verdict": max(len(WORDS[one.verdict]) for one in choices), "work": 5, "best way": 8}.get(name)
-        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least)
+        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least.get(name))
     for choice in choices:
         best = choice.best
         said = {
