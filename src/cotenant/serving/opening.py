@@ -45,7 +45,7 @@ async def opened(
             await supervisor.close()
             raise
         known = supervisor.known
-        service = Service(conductor, name, measures, supervisor.ready)
+        service = Service(conductor, name, measures, supervisor.ready, supervisor.describe)
         close = supervisor.close
     service.admin_key = file.admin_key
     for tenant, entry in file.tenants.items():

@@ -59,6 +59,8 @@ class Service:
     device: str
     measures: Measures
     ready: Callable[[str], bool]
+    workers: Callable[[], list[dict[str, Any]]] = list
+    """Each worker process: its pid, tenants and restarts."""
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
     admin_key: str | None = None

@@ -54,5 +54,6 @@ def state_of(service: Service) -> dict[str, Any]:
         "slowdown": service.conductor.scheduler.speed,
         "in_flight": service.conductor.in_flight,
         "draining": service.draining,
+        "workers": service.workers(),
         "tenants": tenants,
     }
