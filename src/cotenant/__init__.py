@@ -45,6 +45,7 @@ _VERBS = {
     "selftest": "selftest:selftest",
     "serve": "serve:serve",
     "serve_dry_run": "serve:promise",
+    "server_status": "top:server_status",
     "show": "show:show",
     "show_device": "show:show_device",
     "show_search_results": "show:show_search_results",

@@ -84,7 +84,7 @@ def test_sigterm_finishes_what_was_accepted_and_takes_nothing_new(tmp_path):
             target=lambda: answers.append(server.ask("/v1/completions", {"model": "gpt", "prompt": "a"}))
         )
         asking.start()
-        server.until(lambda: server.ask("/status")[2]["in_flight"] == 1 or answers, within_s=20)
+        server.until(lambda: server.ask("/status")[2]["in_flight"] == 1 or answers)
         server.process.send_signal(signal.SIGTERM)
         asking.join(100)
         server.process.wait(60)
@@ -101,7 +101,7 @@ def test_a_second_sigterm_ends_it_at_once(tmp_path):
         worker = server.worker_of("gpt")
         for _ in range(8):
             threading.Thread(target=lambda: _quietly(server), daemon=True).start()
-        server.until(lambda: server.ask("/status")[2]["in_flight"] >= 4, within_s=20)
+        server.until(lambda: server.ask("/status")[2]["in_flight"] >= 4)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)

@@ -29,8 +29,10 @@ def serve(
         CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't there.
     """
     import asyncio
+    from dataclasses import replace
 
     from cotenant.errors import ServingError
+    from cotenant.reporting.browser.live import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
 
@@ -43,8 +45,11 @@ def serve(
             f"The server needs the package {error.name}.", hint="Install it: pip install 'cotenant[serve]'"
         ) from None
     file = read_tenants(tenants)
+    where = listening or Listening()
+    if where.page is None:
+        where = replace(where, page=live_page())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(file, listening or Listening(), device=device, ready=ready))
+        runner.run(serve(file, where, device=device, ready=ready))
 
 
 def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":

@@ -29,6 +29,7 @@ VERBS = (
     "db",
     "plan",
     "serve",
+    "top",
     "studies",
     "devices",
     "workloads",

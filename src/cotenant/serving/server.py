@@ -36,6 +36,8 @@ class Listening:
     record: Path | None = None
     """Where served traffic is recorded; None: it isn't."""
     record_most: int = MOST_BYTES
+    page: str | None = None
+    """The live page."""
     limits: Limits | None = None
 
 
@@ -86,6 +88,7 @@ async def serve(
     check_exposure(file, listening)
     with _listening(listening) as listener:
         async with opened(file, device=device) as service:
+            service.page = None if listening.page is None else listening.page.encode()
             config = uvicorn.Config(
                 Application(service, listening.limits or Limits()),
                 http="httptools",
@@ -156,6 +159,7 @@ def _listening(listening: Listening) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((listening.host, listening.port))
+        listener.listen(CONNECTIONS)  # from here on clients can connect; they are answered once the tenants stand
     except OSError as error:
         listener.close()
         raise ServingError(

@@ -64,6 +64,8 @@ class Service:
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
     admin_key: str | None = None
+    page: bytes | None = None
+    """The live page, if there is one."""
     draining: bool = False
     started: float = field(default_factory=time.monotonic)
 

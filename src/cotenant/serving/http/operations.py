@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.http.problems import Status
 from cotenant.serving.service import Service
 
 WINDOWS_S = {"1min": 60.0, "15min": 900.0}
@@ -15,6 +16,16 @@ async def status(service: Service, request: Request, parts: Mapping[str, str]) -
     """All that `cotenant top` and the live page show."""
     del request, parts
     return in_json(state_of(service))
+
+
+async def live_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """The live page; it holds no data and asks for `/status` itself."""
+    del request, parts
+    if service.page is None:
+        raise Status(404, "This server has no live page.")
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+    headers = {"content-security-policy": policy, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+    return Reply(200, service.page, "text/html; charset=utf-8", headers)
 
 
 async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
