@@ -17,7 +17,9 @@ threads: 1
 tenants:
   bert: {workload: bert-base-mini, seq: 16, slo: 60s, batch: 2, group: encoders}
   conv: {workload: resnet18-mini, slo: 60s, group: encoders}
-  gpt: {workload: distilgpt2-mini, seq: 8, mode: generate, tokens: 6, slo: {ttft: 60s, tpot: 5s}, batch: 2, isolation: process}
+  gpt:
+    {workload: distilgpt2-mini, seq: 8, mode: generate, tokens: 6, slo: {ttft: 60s, tpot: 5s}, batch: 2,
+     isolation: process}
 """
 
 

@@ -118,11 +118,16 @@ class ServedTenant(Frozen):
 class TenantsFile(Frozen):
     """All of it."""
 
-    tenants: dict[Name, ServedTenant] = Field(min_length=1)
-    device: Text = "cpu"
-    fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = "shares"
-    threads: Count | None = None
-    admin_key: Annotated[str, PlainValidator(_key)] | None = None
+    tenants: dict[Name, ServedTenant] = Field(min_length=1, description="The tenants, by name.")
+    device: Text = Field(default="cpu", description="Where: cpu, cpu:1-3, cuda:0, sim:NAME.")
+    fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = Field(
+        default="shares",
+        description="shares: who keeps to its share keeps its objective; equal: all attain theirs equally often.",
+    )
+    threads: Count | None = Field(default=None, description="CPU threads per operator; default: one for each core.")
+    admin_key: Annotated[str, PlainValidator(_key)] | None = Field(
+        default=None, description="Hash of the key for load, unload, drain, status and metrics."
+    )
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:

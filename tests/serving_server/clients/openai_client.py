@@ -17,7 +17,7 @@ try:
     refused = ""
 except openai.NotFoundError as error:
     refused = error.body["message"]
-print(
+sys.stdout.write(
     json.dumps(
         {
             "models": [one.id for one in client.models.list()],

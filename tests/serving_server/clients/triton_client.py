@@ -26,7 +26,7 @@ try:
     refused = ""
 except triton.InferenceServerException as error:
     refused = error.message()
-print(
+sys.stdout.write(
     json.dumps(
         {
             "live": client.is_server_live(),
