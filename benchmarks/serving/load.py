@@ -1,15 +1,9 @@
-"""Three tenants under open-loop Poisson load against a running server: within objective, goodput, steal.
+"""Open-loop load on a running server: spaced costs, then Poisson arrivals, timed from when each was due.
 
-    cotenant serve benchmarks/serving/tenants.yaml --device cpu:1 &
-    python benchmarks/serving/load.py http://127.0.0.1:8700 --scenario S3 --seeds 10
-
-Costs are measured first, one request at a time with gaps (spaced). Objectives have to be set in the file before the
-server starts: `--suggest` prints them as three times what it measures. Rates follow from the measured costs: S1 asks
-for 20 % of the device each, S2 for 15 % beside a flood of 120 % by conv, S3 for 45 % each. A request counts when its
-answer came within the objective, from the time at which it was due to be sent.
+A request counts when its answer came within the objective, from the time at which it was due to be sent. S1 asks for
+20 % of the device each, S2 for 15 % beside a flood of 120 % by conv, S3 for 45 % each.
 """
 
-import argparse
 import asyncio
 import json
 import random
@@ -121,40 +115,3 @@ async def offered(
 
     await asyncio.gather(*(one(due, name) for due, name in plan))
     return answers
-
-
-async def main(options: argparse.Namespace) -> None:
-    """Measure, then offer load seed by seed."""
-    host, _, port_text = options.url.removeprefix("http://").rpartition(":")
-    port, wire = int(port_text), requests(host)
-    costs = await spaced(host, port, wire)
-    print("spaced, ms:", {name: round(1e3 * cost, 2) for name, cost in costs.items()})
-    if options.suggest:
-        print("objectives:", {name: f"{3e3 * cost:.1f}ms" for name, cost in costs.items()})
-        return
-    rates = {name: part / costs[name] for name, part in LOADS[options.scenario].items()}
-    for seed in range(options.first_seed, options.first_seed + options.seeds):
-        stolen, began = steal_s(), time.perf_counter()
-        answers = await offered(host, port, wire, rates, seconds=options.seconds, seed=seed)
-        took = time.perf_counter() - began
-        row: dict[str, float] = {}
-        worth = 0.0
-        for name, seen in answers.items():
-            met = sum(status == 200 and late <= options.times * costs[name] for late, status in seen)
-            row[name] = round(met / len(seen), 3) if seen else 1.0
-            worth += met * costs[name]
-        row["goodput"] = round(worth / options.seconds, 3)
-        row["steal"] = round((steal_s() - stolen) / took, 4)
-        print(json.dumps({"scenario": options.scenario, "seed": seed, **row}))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("url")
-    parser.add_argument("--scenario", choices=LOADS, default="S3")
-    parser.add_argument("--seconds", type=float, default=25.0)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--times", type=float, default=3.0, help="The objective, in spaced costs.")
-    parser.add_argument("--suggest", action="store_true", help="Only measure, and print objectives.")
-    asyncio.run(main(parser.parse_args()))

@@ -22,8 +22,8 @@ def status_parts(told: Mapping[str, Any]) -> tuple[Text, Table]:
         f"{amount(told['in_flight'], 'request')} under way{', draining' if told['draining'] else ''}"
     )
     table = Table(box=None, pad_edge=False, title="last minute", title_justify="left")
-    for name in ("tenant", "requests/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "waiting ms", "share",
-                 "of the device", "not served"):  # fmt: skip
+    for name in ("tenant", "req/s", "in time", "p50 ms", "p90 ms", "p99 ms", "due ms", "queue ms", "share", "device",
+                 "not served"):  # fmt: skip
         table.add_column(name, justify="left" if name in _LEFT else "right")
     for one in told["tenants"]:
         table.add_row(*_cells(one, up))

@@ -48,7 +48,7 @@ def state_of(service: Service) -> dict[str, Any]:
                 "loaded": served.loaded,
                 "objective_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
                 "share": standing.share_rate if standing else None,
-                "backlog_s": standing.backlog_s if standing else None,
+                "backlog_s": max(0.0, standing.backlog_s) if standing else None,
                 "request_cost_ms": 1e3 * standing.request_s if standing else None,
                 "served": figures.served,
                 "within_objective": figures.within,
