@@ -12,9 +12,9 @@ COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
 .PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean
 
-demo: $(READY)            ## measure what happens when three small models share this machine
+demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
-	$(BIN)/cotenant run quick || [ $$? -eq 2 ]
+	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
 test: check               ## the checks, then every test; those that measure real time run last and alone
 	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
@@ -32,8 +32,10 @@ bench: $(TESTED)          ## speed and memory, as ratios from one run; writes do
 	$(BIN)/python benchmarks/run_all.py
 
 validate: $(TESTED)       ## simulated beside measured (DATA=folder); writes docs/validation.md and the errors
-	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation.md \
-	  --errors src/cotenant/devices/simulated/validated.json
+	$(BIN)/python -m validation.users --data "$(DATA)" --write docs/validation.md \
+	  --errors src/cotenant/prediction/validated.json
+	$(BIN)/python -m validation.interference --data "$(DATA)" --write docs/validation-predict.md
+	$(BIN)/python -m validation --data "$(DATA)" --write docs/validation-parts.md
 
 reference: $(TESTED)      ## write the reference pages from the code
 	$(BIN)/python docs/generate.py

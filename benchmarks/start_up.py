@@ -1,21 +1,36 @@
-"""How long `cotenant --help` takes, beside Python itself: best of many, taken in turns."""
+"""How long `cotenant --help` and `show` of a small run take, beside Python itself: best of many, taken in turns."""
 
 import json
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 ROUNDS = 15
 
 
 def measure() -> dict[str, Any]:
-    """Milliseconds, and the ratio to an empty Python program."""
-    empty, helped = [], []
-    for _ in range(ROUNDS):
-        empty.append(_ms("-c", "pass"))
-        helped.append(_ms("-m", "cotenant.cli.main", "--help"))
-    return {"python_ms": min(empty), "help_ms": min(helped), "ratio": min(helped) / min(empty), "rounds": ROUNDS}
+    """Milliseconds, and the ratios to an empty Python program."""
+    from synthetic_run import make
+
+    command = ("-m", "cotenant.cli.main")
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        make(run, 6, 50, seed=0)
+        kinds = {"python": ("-c", "pass"), "help": (*command, "--help"), "show": (*command, "show", str(run))}
+        taken: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for _ in range(ROUNDS):
+            for kind, arguments in kinds.items():
+                taken[kind].append(_ms(*arguments))
+    best = {kind: min(times) for kind, times in taken.items()}
+    return {
+        **{f"{kind}_ms": ms for kind, ms in best.items()},
+        "ratio": best["help"] / best["python"],
+        "show_ratio": best["show"] / best["python"],
+        "rounds": ROUNDS,
+    }
 
 
 def _ms(*arguments: str) -> float:

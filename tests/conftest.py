@@ -1,6 +1,8 @@
 """What all tests share: those that measure real time get a fair chance on a machine that is not only theirs."""
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -10,10 +12,14 @@ import pytest
 from hypothesis import settings
 
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Devices are locked by files in the temporary folder: workers that share it would wait for each other.
     own = Path(tempfile.gettempdir()) / f"cotenant-tests-{os.getuid()}-{worker}"
     own.mkdir(exist_ok=True)
     os.environ["TMPDIR"], tempfile.tempdir = str(own), None
+
+if worker or "COTENANT_LOCKS" not in os.environ:
+    # Devices are locked for the whole machine: tests that run at the same time would wait for each other.
+    os.environ["COTENANT_LOCKS"] = tempfile.mkdtemp(prefix="cotenant-locks-")
+    atexit.register(shutil.rmtree, os.environ["COTENANT_LOCKS"], ignore_errors=True)
 
 sys.path.insert(0, str(Path(__file__).parent / "nvml_mock"))
 

@@ -20,14 +20,8 @@ from cotenant.cli.output import as_json, console, show, show_json
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this data set; may be given several times.")
 @click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write a page with figures.")
-@click.option(
-    "--errors",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also write the errors that simulated figures carry.",
-)
 @as_json
-def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Path | None, as_json: bool) -> int:
+def command(*, data: Path, only: tuple[str, ...], write: Path | None, as_json: bool) -> int:
     """Compare the simulation with real measurements, data set by data set.
 
     Errors are taken over rows that no constant was fitted on, beside those of trivial baselines. Data sets that are
@@ -42,16 +36,14 @@ def command(*, data: Path, only: tuple[str, ...], write: Path | None, errors: Pa
         data,
         only,
         write=write,
-        errors=errors,
         seen=lambda one: talk.print(literal(progress(one))),
     )
     if as_json:
         show_json(validation.to_json())
     else:
         show(summary(validation.results, validation.skipped))
-    for file in (write, errors):
-        if file is not None:
-            talk.print(f"Written: {file}")
+    if write is not None:
+        talk.print(f"Written: {write}")
     if validation.damaged:
         return Exit.ERROR
     return Exit.BREACH if validation.missed else Exit.OK

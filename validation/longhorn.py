@@ -154,7 +154,6 @@ def validate(data: Path) -> tuple[Result, ...]:
             ),
             notes=(_spread_note(fleets), *_fitted_note(learnt), *((LOCK_NOTE,) if light else ()), CHOICE_NOTE),
             left_out=left_out.sentences(),
-            stands_for="fleet",
         ),
     )
 

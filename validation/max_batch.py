@@ -71,7 +71,6 @@ def validate(data: Path) -> tuple[Result, ...]:
             unit="items",
             rows=rows,
             measures=(exact,),
-            stands_for="memory",
             notes=(_INFERRED,),
         ),
     )

@@ -9,6 +9,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.request import kernels_for
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs, plain_roofline_ns, solo_costs
+from cotenant.prediction.kernels.software import Execution
 from cotenant.workloads.protocol import WorkloadSpec
 from validation.leaving_out import LeftOutRows
 from validation.measures import absolute_error, figure
@@ -124,6 +125,6 @@ def _measured(data: Path, profile: _Profile) -> tuple[Floats, Floats]:
 
 def _simulated(profile: _Profile) -> tuple[Kernels, Costs]:
     """The profiled software is from before fused attention was common."""
-    kernels = kernels_for(profile.spec, attention="unfused")
+    kernels = kernels_for(profile.spec, Execution("eager", attention="unfused"))
     kernels = kernels.take(np.flatnonzero(kernels.kind != TRANSFER))
     return kernels, solo_costs(kernels, find_gpu("v100-sxm2-16gb"))

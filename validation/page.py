@@ -7,15 +7,15 @@ from validation.result import Result, Skipped
 from validation.scatter import scatter
 from validation.tables import cells, progress, verdict
 
-HEAD = """# How far to trust the simulation
+HEAD = """# How far to trust the parts of the simulation
 
-Simulated beside measured, on public data. Written by `make validate DATA=DIR`
-(`make validate DATA=DIR`); nothing here is typed by hand.
+Single laws beside measurements: products of layers, kernels, memory, power, fleets, sensors. Written by
+`make validate DATA=DIR`; nothing here is typed by hand. What a study on a simulated GPU gives, and how far that was
+from real ones, is in [validation.md](validation.md).
 
-Constants of the simulation are fitted on a stated part of each data set. Every figure in the tables is taken over the
-other part: models, GPUs or cabinets that were held out, never random rows. Beside each stands what trivial baselines
-reach on the same rows. Errors are |simulated / measured - 1| unless a measure says otherwise; where a measure describes
-a population (a spread, a correlation), the column *measured* has its value in the held-out data.
+Every figure in the tables is taken over models, GPUs or cabinets that were held out, never over random rows. Beside
+each stands what trivial baselines reach on the same rows. Errors are |simulated / measured - 1| unless a measure says
+otherwise; where a measure describes a population, the column *measured* has its value in the held-out data.
 """
 MOST_POINTS = 1500
 """More than these are thinned in a figure, evenly; tables use all."""

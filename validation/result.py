@@ -8,8 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cotenant.devices.simulated.trust import Kind
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -83,8 +81,6 @@ class Result:
     """One sentence each: what the data can't tell, what was left out and why."""
     left_out: tuple[str, ...] = ()
     """One sentence for each reason why rows of the data aren't among these."""
-    stands_for: Kind | None = None
-    """The kind of simulated figure that the first measure says how far to trust; it travels with every such figure."""
 
     @property
     def n(self) -> int:

@@ -11,15 +11,8 @@ from validation.result import Result, Skipped
 
 DATA_SETS: tuple[str, ...] = (
     "vidur",
-    "nvidia_tables",
-    "timm",
     "orion",
     "max_batch",
-    "nos",
-    "parvagpu",
-    "miso",
-    "mig",
-    "gavel",
     "longhorn",
     "zeus",
     "sensor_traces",

@@ -1,12 +1,10 @@
 """`make validate`: how far to trust the simulation."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cotenant.devices.simulated.trust import ValidatedError, as_json
 from cotenant.errors import CotenantError
 from validation.result import Measure, Result, Skipped
 
@@ -29,22 +27,6 @@ class Validation:
         """The measures that don't reach their targets."""
         return tuple(measure for result in self.results for measure in result.missed)
 
-    def errors(self) -> tuple[ValidatedError, ...]:
-        """What simulated figures of each kind carry: the first measure of each result that stands for a kind."""
-        return tuple(
-            ValidatedError(
-                kind=result.stands_for,
-                measure=result.measures[0].name,
-                value=round(result.measures[0].value, 3),
-                unit=result.measures[0].unit,
-                n=result.measures[0].n,
-                data_set=result.data_set,
-                what=result.what,
-            )
-            for result in self.results
-            if result.stands_for is not None and math.isfinite(result.measures[0].value)
-        )
-
     def to_json(self) -> dict[str, Any]:
         """Everything, rows included, with what was reached."""
         return {
@@ -59,7 +41,6 @@ def validate(
     only: Sequence[str] = (),
     *,
     write: Path | None = None,
-    errors: Path | None = None,
     seen: Callable[[Result | Skipped], None] | None = None,
 ) -> Validation:
     """Compare the simulation with measured data.
@@ -68,7 +49,6 @@ def validate(
         data: The folder that holds the data.
         only: Names of data sets; empty: all.
         write: Where to write the page, a Markdown file; its figures go into a folder beside it.
-        errors: Where to write the errors that simulated figures carry, a JSON file.
         seen: Called with each result, and each data set that had to be skipped, as it comes.
 
     Raises:
@@ -90,8 +70,6 @@ def validate(
     try:
         if write is not None:
             _write(validation, write)
-        if errors is not None:
-            errors.write_text(as_json(validation.errors()), encoding="utf-8")
     except OSError as problem:
         raise CotenantError(
             f"can't write {problem.filename}: {problem.strerror}", hint="choose a file in a folder of yours"

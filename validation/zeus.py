@@ -128,7 +128,6 @@ def _result(what: str, quantity: str, unit: str, rows: list[Row], left_out: Left
         tuple(measures),
         NOTES,
         left_out=left_out.sentences(),
-        stands_for="power",
     )
 
 

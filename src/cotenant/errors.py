@@ -8,6 +8,7 @@ CotenantError
 │   └── DeviceBusy      another run holds the device
 ├── DoesNotFit          a mix needs more memory than the device has
 ├── RunFolderError      a run folder is foreign, corrupt, newer, or can't be written
+├── PredictionError     something has to be measured before it can be predicted
 ├── QueryError          a question to the records is wrong
 ├── DataError           measured data to validate against is absent, unknown or damaged
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
@@ -63,6 +64,10 @@ class DoesNotFit(CotenantError):
 
 class RunFolderError(CotenantError):
     """A run folder is foreign, corrupt, of a newer schema, or can't be written."""
+
+
+class PredictionError(CotenantError):
+    """Something has to be measured before it can be predicted; the hint is the command that measures it."""
 
 
 class QueryError(CotenantError):

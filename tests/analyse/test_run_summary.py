@@ -149,7 +149,15 @@ def test_no_request_at_all_leaves_no_hole_in_the_json(synthetic_run):
 
 
 def test_nothing_gives_an_empty_summary():
-    assert summarise([]).to_json() == {"schema_version": 1, "tenants": [], "mixes": [], "block_seconds": {}}
+    assert summarise([]).to_json() == {
+        "schema_version": 1,
+        "tenants": [],
+        "mixes": [],
+        "block_seconds": {},
+        "accuracy": {},
+        "short_windows": None,
+        "doubts": [],
+    }
 
 
 def test_calibration_trials_are_not_results(synthetic_run):

@@ -24,3 +24,25 @@ def test_importing_the_package_loads_nothing_heavy():
     code = f"import sys, cotenant; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_list_of_verbs_imports_none_of_them():
+    code = (
+        "import sys; from cotenant.cli.main import VERBS, main; main(['--help']); "
+        "print([verb for verb in VERBS if f'cotenant.cli.{verb}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_showing_a_run_loads_nothing_that_measures(tmp_path):
+    from cotenant.store.folder import RunFolder
+
+    run = RunFolder.create(tmp_path / "run", {"study": "tenants: {}\nuntil: {interval: 3%}\n"})
+    unwanted = ("torch", "pydantic", "psutil", "cotenant.devices", "cotenant.workloads", "cotenant.measure.session")
+    code = (
+        "import sys; from cotenant.cli.main import main; assert main(['show', sys.argv[1]]) == 0; "
+        f"print([name for name in {unwanted} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cotenant.analyse.sharing.result import Result
+from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summary import Summary, summarise
 from cotenant.api import doctor, export, run, show, sql
 from cotenant.cli.main import main
@@ -36,6 +38,13 @@ def summary(verdict: str = "valid") -> Summary:
     )
 
 
+def result(folder: Path, verdict: str = "valid") -> Result:
+    found = summary(verdict)
+    sentences = tuple(closing_sentences(found, 0.03))
+    manifest = RunFolder.open(folder).manifest
+    return Result((folder,), (manifest,), found, {}, (), (), (), sentences)
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     facts = {"run": "r1", "study": STUDY, "study_name": "mine", "seed": 7, "device": "cpu", "why": "all blocks done"}
@@ -54,7 +63,7 @@ def carried_out(monkeypatch, folder):
         if isinstance(asked.get("end"), BaseException):
             raise asked["end"]
         listener(RunEnded(folder, "all blocks done"))
-        return run.RunResult(folder, "all blocks done", summary(asked.get("verdict", "valid")))
+        return result(folder, asked.get("verdict", "valid"))
 
     monkeypatch.setattr(run, "run", fake)
     return asked
@@ -70,8 +79,8 @@ def test_run_hands_its_options_on_and_prints_the_result_on_stdout(carried_out, c
     assert carried_out["device"] == "cpu:0"
     assert carried_out["overrides"] == ("seed=3", "budget=1min")
     assert carried_out["out"] == Path("elsewhere")
-    assert "1.60 [1.60, 1.60]" in seen.out
-    assert "mine, seed 7" in seen.out
+    assert seen.out.startswith("Share a + b by pinned: 1.25x [1.25, 1.25] the work of taking turns")
+    assert len(seen.out.splitlines()) <= 25
     assert "all blocks done" in seen.err
     assert f"cotenant show {folder}" in seen.err
 
@@ -93,7 +102,7 @@ def test_a_quiet_run_says_nothing_on_the_way(carried_out, capsys):
 def test_a_run_without_valid_trials_is_not_a_success(carried_out, capsys):
     carried_out["verdict"] = "unstable"
     assert main(["run", "quick"]) == 2
-    assert "steady failed in 9 trials" in capsys.readouterr().out
+    assert "steady failed in 9 trials" in " ".join(capsys.readouterr().out.split())
 
 
 def test_ctrl_c_names_the_resume_command(carried_out, capsys, folder):
@@ -122,9 +131,11 @@ def test_dry_run_starts_nothing_and_says_what_it_takes(capsys):
     assert json.loads(capsys.readouterr().out)["trials_per_block"] > 0
 
 
-def test_show_gives_tables_or_json(monkeypatch, capsys, folder):
-    monkeypatch.setattr(show, "show", lambda runs: summary())
+def test_show_gives_the_answer_all_tables_or_json(monkeypatch, capsys, folder):
+    monkeypatch.setattr(show, "show", lambda runs: result(folder))
     assert main(["show", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith("Share a + b by pinned")
+    assert main(["show", str(folder), "--all"]) == 0
     assert "a+b, pinned" in capsys.readouterr().out
     assert main(["show", str(folder), "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"schema_version", "tenants", "mixes"}

@@ -1,13 +1,19 @@
 """The decision over mixes and ways to share, on runs whose truth is known."""
 
 from dataclasses import replace
+from io import StringIO
+from itertools import combinations
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cotenant.analyse.decision import decide
-from cotenant.analyse.decision.wording import headline, slowdowns, what_would_tell
+from cotenant.analyse.decision.in_words import in_words
+from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
+from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.summary import summarise
+from cotenant.reporting.terminal.answer import answer_parts
 from cotenant.tenancy.records import TenantObservation
 
 QUANTILE = 0.9
@@ -139,6 +145,61 @@ def test_the_largest_mix_comes_first_and_a_subset_that_works_is_offered():
 def test_copies_are_grouped():
     run = Truth().solos(gpt=free(10)).trials("mps", {f"gpt#{n}": free(31) for n in range(1, 11)})
     assert slowdowns(run.answer().main.best) == "gpt x10: 3.10x each"
+
+
+def test_trials_that_all_failed_a_check_are_no_ground_for_a_recommendation():
+    run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)}, "unstable")
+    assert headline(run.answer())[0] == "Can't tell yet about a + b: no trial of pinned passed every check."
+    run.trials("threads", {"a": free(25), "b": free(50)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("open", "no trial passed"), "threads say nothing about the other way"
+    run.trials("processes", {"a": free(14), "b": free(28)})
+    assert headline(run.answer())[0].startswith("Share a + b by processes: 1.4"), "slower, but it can be trusted"
+
+
+def test_more_than_all_tenants_alone_is_not_believed():
+    run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(3), "b": free(6)})
+    assert run.answer().main.because == "disturbed"
+
+
+def test_one_block_decides_nothing():
+    run = Truth(blocks=1).solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)})
+    choice = run.answer().main
+    assert (choice.verdict, choice.because) == ("open", "too few blocks")
+    assert "run more blocks" in what_would_tell(choice)
+
+
+def test_every_other_way_to_share_has_a_sentence_of_its_own():
+    run = Truth().solos(a=(10, 30), b=(10, 30))
+    run.trials("mps", {"a": (12, 30), "b": (12, 30)}).trials("threads", {"a": (40, 30), "b": (12, 30)})
+    run.trials("pinned", {"a": (12, 30), "b": (12, 30)}, "invalid")
+    said = [option_sentence(one) for one in run.answer().main.options]
+    assert any(line.startswith("threads does 1.") and line.endswith("a missed.") for line in said)
+
+
+def test_the_answer_is_plain_data_too():
+    run = Truth().solos(a=(10, 30), b=(10, 30)).trials("mps", {"a": (12, 30), "b": (12, 30)})
+    data = plain(in_words(run.answer()))
+    assert data["headline"][0].startswith("Share a + b by mps")
+    assert (data["choices"][0]["verdict"], data["choices"][0]["options"][0]["objectives"]) == ("share", "kept")
+    assert data["choices"][0]["options"][0]["work"]["est"] == pytest.approx(1.67, abs=0.1)
+
+
+def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
+    names = ("search", "ranker", "tagger", "chat", "draft")
+    run = Truth(blocks=4).solos(**dict.fromkeys(names[:3], (10, 30)), **dict.fromkeys(names[3:], (40, 30)))
+    for size in (5, 4, 3, 2):
+        for members in combinations(names, size):
+            run.trials("mps", {name: (12 if name in names[:3] else 44, 30) for name in members})
+    console = Console(width=80, record=True, file=StringIO())
+    parts = answer_parts(run.answer())
+    for part in parts:
+        console.print(part)
+    lines = console.export_text().splitlines()
+    note_and_next_commands = 1 + 2 + 1 + 4
+    assert len(lines) + len(parts) - 1 + note_and_next_commands <= 25
+    assert lines[0].startswith("chat misses its objective even alone"), "who misses alone is named first"
+    assert any("more mixes" in line for line in lines)
 
 
 def random_case(seed):

@@ -34,9 +34,22 @@ def values(probe):
 def test_cpu_time_is_that_of_the_devices_cores(machine):
     tree = machine.write({"/proc/stat": STAT})
     assert values(open_time(tree, (0,))) == pytest.approx(
-        {"cpu_busy_s": 19 * TICK_S, "cpu_kernel_s": 16 * TICK_S, "cpu_steal_s": 8 * TICK_S, "context_switches": 4242}
-    )
+        {"cpu_busy_s": 19 * TICK_S, "cpu_kernel_s": 16 * TICK_S, "cpu_steal_s": 8 * TICK_S, "context_switches": 4242,
+         "package_busy_s": 19 * TICK_S, "package_cores": 1}
+    )  # fmt: skip
     assert values(open_time(tree, (0, 1)))["cpu_busy_s"] == pytest.approx((19 + 190) * TICK_S)
+
+
+def test_the_socket_around_the_device_is_watched_too(machine):
+    topology = "/sys/devices/system/cpu/cpu{}/topology/physical_package_id"
+    tree = machine.write(
+        {"/proc/stat": STAT, "/sys/devices/system/cpu/online": "0-1,10\n", topology.format(0): "0\n",
+         topology.format(1): "0\n", topology.format(10): "1\n"}
+    )  # fmt: skip
+    seen = values(open_time(tree, (0,)))
+    assert seen["cpu_busy_s"] == pytest.approx(19 * TICK_S)
+    assert seen["package_busy_s"] == pytest.approx((19 + 190) * TICK_S), "core 10 is on another socket"
+    assert seen["package_cores"] == 2
 
 
 def test_a_file_is_kept_open_and_read_afresh(machine):

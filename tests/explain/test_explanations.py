@@ -9,7 +9,7 @@ from scenes_of_tenants import COMPUTE, MEMORY, PEAKS, Beside, Scene, Tenant
 
 from cotenant.analyse.explanation.explain import explain_run
 from cotenant.analyse.explanation.sentences import explanation_sentences
-from cotenant.analyse.sharing.evidence import Peaks
+from cotenant.analyse.sharing.peaks import Peaks
 
 
 def explained(scene, peaks=PEAKS):
@@ -142,7 +142,7 @@ def test_what_binds_a_tenant_alone(tenant, expected):
 def test_without_peaks_it_does_not_guess():
     found = explained(Scene(Tenant("a", **COMPUTE)).alone(), Peaks())
     assert bound(found) == {"a": "unknown"}
-    assert "explain the run on the machine that it was measured on" in told(found)
+    assert "There is no roofline in this run" in told(found)
 
 
 def test_a_tenant_whose_working_set_is_evicted_lacks_the_cache():

@@ -10,6 +10,7 @@ from cotenant.api.explain import explain
 from cotenant.api.run import run
 from cotenant.api.sql import sql
 from cotenant.store.evidence import evidence
+from cotenant.store.reading import open_runs
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
@@ -66,7 +67,8 @@ def test_four_spinners_on_one_core_lack_cores_and_a_sleeper_lacks_nothing(folder
 
 
 def test_halves_of_one_run_are_hardly_ever_called_slower_than_each_other(folder):
-    items = evidence([folder], {})
+    with open_runs([folder]) as runs:
+        items = evidence(runs)
     alarms = 0
     for seed in range(20):
         first = set(random.Random(seed).sample(range(8), 4))

@@ -38,6 +38,51 @@ def test_a_second_run_is_told_who_is_measuring(tmp_path, capsys):
     assert not (tmp_path / "runs").exists(), "nothing was begun"
 
 
+HOLDS = """
+import sys
+from cotenant.errors import DeviceBusy
+from cotenant.measure.locking import device_lock
+try:
+    with device_lock([sys.argv[1]], run="runs/second"):
+        print("held")
+except DeviceBusy as busy:
+    print(busy.message)
+"""
+
+
+def test_temporary_folders_of_their_own_do_not_let_two_runs_share_a_device(tmp_path, monkeypatch):
+    """As under PrivateTmp, Slurm and most containers."""
+    monkeypatch.delenv("COTENANT_LOCKS")
+    key = f"test:{os.getpid()}"
+
+    def elsewhere():
+        around = {**os.environ, "TMPDIR": str(tmp_path)}
+        command = [sys.executable, "-c", HOLDS, key]
+        return subprocess.run(command, env=around, capture_output=True, text=True, check=True).stdout.strip()
+
+    with device_lock([key], run="runs/first"):
+        assert elsewhere() == (
+            f"{key} is being measured by process {os.getpid()} (run 'runs/first'); "
+            "two runs on one device would measure each other"
+        )
+    assert elsewhere() == "held"
+
+
+def test_a_long_key_is_a_lock_as_well(monkeypatch):
+    monkeypatch.delenv("COTENANT_LOCKS")
+    key = f"{os.getpid()}:" + "x" * 300
+    with device_lock([key], run="r" * 300), pytest.raises(DeviceBusy), device_lock([key], run="r"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_locks_that_belongs_to_another_user_is_refused(locks):
+    locks.mkdir()
+    os.chown(locks, 65534, 65534)
+    with pytest.raises(DeviceBusy, match="can't be used: it belongs to another user"), hold(locks):
+        pass
+
+
 def test_devices_that_share_a_core_exclude_each_other(locks):
     whole, first = find_device("cpu").lock_keys(), find_device("cpu:0").lock_keys()
     with hold(locks, *first), pytest.raises(DeviceBusy), hold(locks, *whole):

@@ -27,7 +27,7 @@ tenants:
   a: {workload: sleep, params: {ms: 2}}
   b: {workload: "misbehaviour:has_a_child"}
 mixes: [solo, pairs]
-window: 100ms
+window: 500ms
 lead: 20ms
 blocks: 2
 """
@@ -57,6 +57,13 @@ def trials_of(study):
     """The numbers that an uninterrupted run gives."""
     plan = plan_for(load_study(study), find_device("cpu"))
     return INSTRUMENT | {trial.number for number in (0, 1) for trial in plan.block(number).trials}
+
+
+def whole_blocks(study):
+    """What may be on disk at any moment: no trial of a block, or all of them."""
+    plan = plan_for(load_study(study), find_device("cpu"))
+    first, second = ({trial.number for trial in plan.block(number).trials} for number in (0, 1))
+    return [frozenset(), frozenset(first), frozenset(first | second)]
 
 
 def begun(tmp_path):
@@ -92,6 +99,7 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
         path = only_run(tmp_path)
         assert before <= RunFolder.open(path).committed()
         before = RunFolder.open(path).committed()
+        assert before - INSTRUMENT in whole_blocks(study), "a chunk is there whole or not at all"
         seen.append((code, len(before)))
         arguments = ("run", "--resume", path, "-q")
     assert len({count for code, count in seen if code == -signal.SIGKILL}) >= 3, f"it died at many points: {seen}"
@@ -106,6 +114,37 @@ def test_a_runner_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_p
     assert {row[0] for row in served} == trials_of(study)
     assert all(count == distinct > 0 for _, _, count, distinct in served)
     assert RunFolder.open(path).manifest["state"] == "complete"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_run_that_is_told_to_end_says_so_in_its_manifest(tmp_path, study, number, code):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
+    process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
+    give_up = time.monotonic() + 180
+    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    os.kill(process.pid, number)  # as a service manager does: to the runner alone
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == code, err
+    assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
+    assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
+    assert alive_in(tmp_path) == []
+
+
+def test_two_ctrl_c_at_once_end_a_run_as_one(tmp_path, study):
+    study.write_text(STUDY.replace("blocks: 2", "blocks: 2\npause: 5s"))
+    process = start("never", "run", study, "--out", tmp_path / "runs", start_new_session=True)
+    give_up = time.monotonic() + 180
+    while not list(tmp_path.glob("runs/faults/*/trials/00*")) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith("interrupted: finished trials are on disk")
+    assert RunFolder.open(only_run(tmp_path)).manifest["state"] == "interrupted"
+    assert alive_in(tmp_path) == []
 
 
 def test_ctrl_c_ends_a_run_in_order(tmp_path, study):
@@ -168,7 +207,7 @@ def test_a_full_disk_ends_a_run_in_one_sentence_and_loses_nothing(study, small_d
     failure = explain(refusal.value)
     assert failure.code == 1
     assert failure.sentence.endswith(f" to {path}: no space left on device.")
-    assert failure.hint == (f"All 4 earlier trials are safe. Free some space, then go on: cotenant run --resume {path}")
+    assert failure.hint == (f"All 5 earlier trials are safe. Free some space, then go on: cotenant run --resume {path}")
     assert RunFolder.open(path).committed() == INSTRUMENT | set(told)
     assert_device_is_free()
     filler.unlink()

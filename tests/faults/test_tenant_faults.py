@@ -11,13 +11,13 @@ from scenes import alive_in, bad, calm, of, recorded
 from cotenant.devices.protocol import SensorInfo
 from cotenant.errors import TenantFailed
 from cotenant.measure.checks import CheckedTenant, CheckedTrial, failures
-from cotenant.measure.tenants import common_start, host_process, pool
+from cotenant.measure.tenants import host_process, pool, sequence
 from cotenant.tenancy.nouns import ALONE, Sharing, Trial
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(common_start, "HANG_S", 0.2)
+    monkeypatch.setattr(sequence, "HANG_S", 0.2)
 
 
 def assert_lost(records, sentence):

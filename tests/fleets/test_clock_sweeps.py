@@ -4,7 +4,7 @@ import pytest
 
 from cotenant.analyse.dvfs import Reading, sentence, sweeps
 from cotenant.api.run import run
-from cotenant.api.show import show_sweeps
+from cotenant.api.show import show
 from cotenant.study.files import study_from_text
 
 KNEE = 950.0
@@ -71,7 +71,7 @@ def test_a_simulated_v100_has_its_knee_where_the_catalogue_has_it(tmp_path):
         f"settings: [{{}}, {clocks}]\nwindow: 600ms\nlead: 50ms\nblocks: 1\n"
     )
     folder = run(study_from_text(text, source="s"), device="sim:v100-sxm2-16gb", out=tmp_path).folder
-    [sweep] = show_sweeps([folder])
+    [sweep] = show([folder]).sweeps
     assert sweep.power is not None
     assert sweep.power.knee_mhz == pytest.approx(950, abs=60)
     assert 0.1 < sweep.energy_saved < 0.3

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cotenant.api.run import run
-from cotenant.api.show import show, show_device
+from cotenant.api.show import show
 from cotenant.api.sql import sql
 from cotenant.study.files import study_from_text
 
@@ -117,7 +117,7 @@ def test_show_has_one_row_for_all_members_and_says_that_they_are_simulated(fleet
         ("sgemm", FREE),
     ]
     assert all(row.cell.simulated for row in summary.tenants)
-    assert {use.device for use in show_device([fleet])} == {f"mean of {MEMBERS} members"}
+    assert {use.device for use in show([fleet]).device_use} == {f"mean of {MEMBERS} members"}
 
 
 def test_the_manifest_tells_members_apart_without_repeating_the_gpu(fleet):

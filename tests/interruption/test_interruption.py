@@ -54,6 +54,42 @@ def test_a_wish_that_a_library_swallowed_is_obeyed_at_the_next_occasion():
             interruption.obey()
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_other_wishes_to_end_have_their_own_exit_code(monkeypatch, capsys, number, code):
+    monkeypatch.setattr(command_line, "_invoke", lambda *_: os.kill(os.getpid(), number))
+    assert command_line.main([]) == code
+    assert capsys.readouterr().err == "interrupted: nothing was left half done.\n"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_two_ctrl_c_at_once_are_one():
+    raised = []
+    with interruption.heard():
+        for _ in range(2):
+            try:
+                ctrl_c()
+            except KeyboardInterrupt:
+                raised.append(True)
+    assert raised == [True]
+
+
+def test_a_later_ctrl_c_is_another(monkeypatch):
+    monkeypatch.setattr(interruption, "ONE_WISH_S", 0.0)
+    with interruption.heard():
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                ctrl_c()
+
+
+def test_what_nohup_ignores_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption.heard():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_without_a_wish_nothing_stops():
     with interruption.heard(), interruption.held():
         interruption.obey()

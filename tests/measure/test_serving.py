@@ -53,14 +53,16 @@ def tenant(*, window_ms=40, lead_ms=10, drain_ms=9_000, schedule_ms=(), outstand
         outstanding=0 if len(schedule_ms) else outstanding,
         scheduled=len(schedule_ms),
         synchronised=order.get("synchronised", False),
+        canary=order.get("canary", False),
         own_process=True,
     )
 
     def run(*stages, seat=None):
         slots = sum(stage.repeat for stage in stages)
-        with opened(arena_fd, capacity=capacity, slots=slots) as arena:
+        with opened(arena_fd, capacity=capacity, slots=slots) as whole:
+            arena = whole.part(0, capacity)
             arena.intended[: len(schedule_ms)] = start + (np.array(schedule_ms) * MS).astype(np.int64)
-            served = serve(stages, seat or CountingSeat(), seat_order, arena, board, 50_000)
+            served = serve(stages, seat or CountingSeat(), seat_order, arena, board.page(0), 50_000)
             columns = {
                 name: np.array(getattr(arena, name)[: served.recorded])
                 for name in ("intended", "started", "first", "done", "device", "ok")
@@ -121,7 +123,7 @@ def test_a_tenant_goes_on_until_the_others_have_finished_too():
 
 def test_a_tenant_stops_as_soon_as_all_have_finished():
     with tenant(seats=2, window_ms=10, lead_ms=0) as (order, board, run):
-        board.finished[1] = 1
+        board.page(0).finished[1] = 1
         _, columns = run(Stage("compute", nap(1)))
     assert columns["done"][-1] < order.deadline_ns - 2000 * MS
 
@@ -231,7 +233,7 @@ def test_a_full_arena_is_said_and_not_overrun():
 def test_the_number_of_recorded_requests_is_on_the_board_for_whoever_reads_it_after_a_crash():
     with tenant() as (_, board, run):
         served, _ = run(Stage("compute", nap(1)))
-        assert board.recorded[0] == served.recorded
+        assert board.page(0).recorded[0] == served.recorded
 
 
 def test_warming_up_ends_when_times_have_settled():
@@ -240,10 +242,10 @@ def test_warming_up_ends_when_times_have_settled():
     def work(_):
         time.sleep(0.1 if next(turns) < 5 else 0.002)
 
-    count, mean_s, settled = warm_up([Stage("compute", work)], CountingSeat(), at_least_s=0.0, at_most_s=5.0)
-    assert settled
-    assert mean_s < 0.06
-    assert count > 5
+    warmth = warm_up([Stage("compute", work)], CountingSeat(), at_least_s=0.0, at_most_s=5.0)
+    assert warmth.settled
+    assert warmth.undisturbed_s <= warmth.request_s < 0.06
+    assert warmth.requests > 5
 
 
 @pytest.mark.parametrize(
@@ -257,3 +259,17 @@ def test_warming_up_ends_when_times_have_settled():
 )
 def test_out_of_memory_is_told_from_other_errors(error, is_one):
     assert is_out_of_memory(error) is is_one
+
+
+def test_the_canary_is_timed_between_requests_and_is_nobodys_latency():
+    with tenant(window_ms=60, canary=True) as (_, _, run):
+        served, columns = run(Stage("compute", nap(1)))
+    assert served.canary_ns > 0
+    assert np.all(columns["intended"][1:] >= columns["done"][:-1])
+    assert (columns["intended"][1:] > columns["done"][:-1]).any(), "some requests were sent after a canary"
+
+
+def test_without_a_canary_nothing_is_timed():
+    with tenant() as (_, _, run):
+        served, _ = run(Stage("compute", nap(1)))
+    assert served.canary_ns is None

@@ -1,5 +1,7 @@
 """When a run has seen enough."""
 
+from dataclasses import replace
+
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
@@ -50,3 +52,11 @@ def test_the_widest_interval_counts_and_a_missing_one_keeps_the_question_open():
     assert widest([narrow, wide]) == pytest.approx(0.1)
     assert widest([narrow, none]) is None
     assert widest([]) is None
+
+
+def test_of_short_windows_a_narrow_interval_after_few_blocks_is_no_reason_but_the_budget_is():
+    rule = Rule(target=0.03, budget_s=60, blocks_min=3, blocks_max=1000, precise_from=12)
+    early = Standing(blocks=5, elapsed_s=10, block_s=1.0, widest=0.01)
+    assert reason_to_stop(rule, early) is None
+    assert reason_to_stop(rule, replace(early, blocks=12)) == "precise enough"
+    assert reason_to_stop(rule, replace(early, elapsed_s=59.5)) == "time budget used"

@@ -29,6 +29,7 @@ def test_a_trial_without_complaints_is_valid():
             "5 of 105 requests of a failed: ValueError: no",
         ),
         ({"overflowed": True}, "invalid", "records_complete", "a served more requests than there was room to record"),
+        ({"served": 0}, "invalid", "requests_served", "a served no request in the window"),
         ({"served": 3}, "unstable", "enough_requests", "a served only 3 requests in the window"),
         (
             {"unfinished": 50},

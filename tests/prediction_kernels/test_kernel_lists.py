@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cotenant.api.kernels import kernels
+from cotenant.api.kernels import list_kernels
 from cotenant.cli.main import main
 from cotenant.errors import DeviceError, WorkloadError
 
@@ -30,14 +30,14 @@ def test_a_program_gets_the_same_as_json(capsys):
 
 
 def test_the_size_of_the_request_counts():
-    small, large = (kernels("bert-base-mini", batch=batch, seq=32) for batch in (1, 64))
+    small, large = (list_kernels("bert-base-mini", batch=batch, seq=32) for batch in (1, 64))
     assert small.kernels == large.kernels
     assert large.device_ns > small.device_ns
-    assert kernels("bert-base-mini", train=True).kernels > 2 * small.kernels
+    assert list_kernels("bert-base-mini", train=True).kernels > 2 * small.kernels
 
 
 def test_fusing_leaves_fewer_kernels():
-    counts = [kernels("bert-base-mini", fusion=fusion).kernels for fusion in ("eager", "compile", "engine")]
+    counts = [list_kernels("bert-base-mini", fusion=fusion).kernels for fusion in ("eager", "compile", "engine")]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[2]
 
@@ -62,6 +62,6 @@ def test_bad_input_is_one_sentence(options, words, capsys):
 
 def test_the_library_says_the_same():
     with pytest.raises(DeviceError, match="isn't simulated"):
-        kernels("bert-base-mini", device="cuda:0")
+        list_kernels("bert-base-mini", device="cuda:0")
     with pytest.raises(WorkloadError, match="no number format"):
-        kernels("bert-base-mini", dtype="float7")
+        list_kernels("bert-base-mini", dtype="float7")

@@ -164,6 +164,20 @@ def test_what_can_not_be_simulated_is_said_in_one_sentence(tmp_path, change, dev
     assert "\n" not in error.value.message
 
 
+def test_a_dry_run_names_who_can_not_keep_up_before_anything_ran(tmp_path):
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        "tenants:\n"
+        "  busy: {workload: bert-base, batch: 8, seq: 128, load: poisson(5000), slo: 50ms}\n"
+        "  slow: {workload: bert-base, batch: 8, seq: 128, load: poisson(5), slo: 1ms}\n"
+        "  fine: {workload: bert-base, batch: 8, seq: 128, load: poisson(5), slo: 50ms}\n"
+    )
+    problems = dry_run(study, device="sim:a100-sxm4-40gb", out=tmp_path).problems
+    assert len(problems) == 2
+    assert problems[0].startswith("busy can't keep up with poisson(5000) even alone")
+    assert problems[1].startswith("slow can't meet its objective even alone: 1 ms were promised")
+
+
 def test_a_dry_run_counts_trials_and_memory_of_the_gpu():
     forecast = dry_run(study_from_text(STUDY, source="test"), device="sim:a100-sxm4-40gb")
     assert forecast.trials_per_block == 2 + 5

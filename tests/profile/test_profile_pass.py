@@ -247,7 +247,7 @@ class TestFilesOfOtherTools:
         from cotenant.store.folder import RunFolder
 
         RunFolder.create(tmp_path / "run", {"run": "r"})
-        with pytest.raises(RunFolderError, match="no profile pass"):
+        with pytest.raises(RunFolderError, match="not a profile pass"):
             profile(tmp_path / "run")
 
     def test_neither_a_study_nor_a_file(self, capsys):

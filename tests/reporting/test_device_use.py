@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from cotenant.analyse import device_use
+from cotenant.analyse.device_use import Series, TrialReadings
+from cotenant.analyse.energy.power_sensor import PowerSensor
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.devices.nvidia.power_sensor import PowerSensor
-from cotenant.reporting.terminal import device_use
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
-from cotenant.store.readings import Series, TrialReadings
 
 CELL = Cell("run", "cuda:0", False, "{}", "closed(1)", True, "a+b", "mps")
 SENSOR = PowerSensor("instant", update_s=0.1, window_s=0.025)

@@ -27,10 +27,19 @@ def names(site, query=""):
 
 
 def test_the_list_has_every_run_with_the_newest_first(site):
-    runs = eventually(lambda: (all_ := listed(site)["runs"]) and all(r["verdicts"] is not None for r in all_) and all_)
+    runs = eventually(
+        lambda: (
+            (all_ := listed(site)["runs"])
+            and all(run["verdicts"] is not None for run in all_)
+            and all(run["answer"] is not None for run in all_ if run["state"] != "unreadable")
+            and all_
+        ),
+        seconds=30,
+    )
     by_name = {run["name"]: run for run in runs}
     assert [run["name"] for run in runs if run["name"] != "broken"] == ["solo-sim", "pairs/tuesday", "pairs/monday"]
-    assert by_name["pairs/monday"] | {"key": ""} == {
+    assert by_name["pairs/monday"]["answer"].startswith("Share a + b by processes: 1.3")
+    assert by_name["pairs/monday"] | {"key": "", "answer": ""} == {
         "key": "",
         "name": "pairs/monday",
         "study": "pairs",
@@ -41,12 +50,14 @@ def test_the_list_has_every_run_with_the_newest_first(site):
         "why": "all blocks done",
         "trials": 15,
         "verdicts": {"valid": 15},
+        "answer": "",
     }
     assert by_name["solo-sim"]["verdicts"] == {"unstable": 3}
     page = site.ask("/").text
     assert page.count("SIMULATED") == 1
     assert "2030-01-01 10:00" in page
     assert "15 valid" in page
+    assert '<small class="headline share">Share a + b by processes: 1.3' in page
 
 
 def test_a_run_that_can_not_be_read_is_in_the_list_with_the_reason(site):
@@ -216,8 +227,8 @@ def test_a_damaged_trial_is_counted_as_damaged(serve, tmp_path):
     progress = json.loads(site.ask(f"/run/{site.key('one')}/progress.json").text)
     assert progress["verdicts"] == {"valid": 2, "damaged": 1}
     answer = site.ask(f"/run/{site.key('one')}")
-    assert answer.status == 422
-    assert "is damaged" in answer.text
+    assert answer.status == 200
+    assert "damaged" in answer.text
 
 
 def test_hostile_names_come_out_as_text_on_every_page(serve, tmp_path):
@@ -244,7 +255,6 @@ def test_hostile_names_come_out_as_text_on_every_page(serve, tmp_path):
 @pytest.mark.parametrize(
     "manifest",
     [
-        {"sessions": 7},
         {"sessions": ["x", {"started_utc": 5, "pid": "no", "host": []}]},
         {"study": 5, "study_name": ["x"], "device": {"a": 1}, "state": {"not": "text"}, "why": 3},
         {"study": "not: [a study", "state": "running"},

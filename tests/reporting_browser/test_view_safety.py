@@ -1,6 +1,8 @@
 """Only this machine, only reading, only what is in the folder."""
 
+import contextlib
 import socket
+import time
 
 import pytest
 from view_runs import write_run
@@ -128,6 +130,41 @@ def test_a_defect_is_a_sentence_and_the_server_goes_on(site, monkeypatch):
     assert "ZeroDivision" not in answer.text
     monkeypatch.undo()
     assert site.ask("/").status == 200
+
+
+def test_a_client_that_trickles_is_closed_when_its_time_is_over(site, monkeypatch):
+    monkeypatch.setattr("cotenant.reporting.browser.server.IDLE_S", 1.0)
+    with socket.create_connection(("127.0.0.1", site.server.server_port), timeout=10) as connection:
+        begin = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - begin < 8:
+                connection.sendall(b"G")
+                time.sleep(0.2)
+                connection.setblocking(False)
+                try:
+                    if connection.recv(1) == b"":
+                        break
+                except BlockingIOError:
+                    pass
+                connection.settimeout(10)
+        assert time.monotonic() - begin < 7
+    assert site.ask("/").status == 200
+
+
+def test_more_connections_than_there_is_room_for_are_closed_at_once(site):
+    held = [socket.create_connection(("127.0.0.1", site.server.server_port), timeout=5) for _ in range(70)]
+    try:
+        closed = 0
+        for connection in reversed(held):
+            connection.settimeout(1.0)
+            with contextlib.suppress(OSError):
+                closed += connection.recv(1) == b""
+            if closed == 3:
+                break
+        assert closed == 3
+    finally:
+        for connection in held:
+            connection.close()
 
 
 def test_it_listens_on_loopback_only(site):

@@ -30,8 +30,13 @@ def write_run(
     reasons: Sequence[str] = (),
     manifest: Mapping[str, Any] | None = None,
     simulated: bool = False,
+    mixes: Sequence[Sequence[str]] | None = None,
+    slo_ms: float | None = None,
 ) -> Path:
-    """A run folder. ``loads``: label -> (rate in requests per second or None, factor on every latency)."""
+    """A run folder. ``loads``: label -> (rate in requests per second or None, factor on every latency).
+
+    ``mixes``: which tenants share, instead of all of them; ``slo_ms``: what 90 % of everybody's requests stay within.
+    """
     folder = RunFolder.create(
         path, {"study_name": "pairs", "device": "cpu", "seed": 1, "simulated": simulated, **(manifest or {})}
     )
@@ -40,7 +45,7 @@ def write_run(
     for block in range(blocks):
         for load, (rate, factor) in (loads or {"closed(1)": (None, 1.0)}).items():
             layouts = [((name,), "alone", 1.0) for name in tenants]
-            layouts += [(tuple(tenants), sharing, SHARED[sharing]) for sharing in sharings]
+            layouts += [(tuple(mix), sharing, SHARED[sharing]) for mix in mixes or [tenants] for sharing in sharings]
             for members, sharing, slowdown in layouts:
                 begin = (number + 1) * 2_000_000_000
                 facts = {
@@ -72,6 +77,7 @@ def write_run(
                         rate=rate,
                         latency_ms=ALONE_MS * slowdown * factor,
                         requests=requests,
+                        slo_ms=slo_ms,
                     )
                 )
                 number += 1
@@ -86,6 +92,7 @@ def _trial(
     rate: float | None,
     latency_ms: float,
     requests: int,
+    slo_ms: float | None,
 ) -> TrialRecords:
     begin = facts["window_start_ns"]
     codes = np.repeat(np.arange(len(members)), requests)
@@ -106,6 +113,7 @@ def _trial(
                 "rate_rps": rate,
                 "flops_per_request": 4e8,
                 "bytes_per_request": 2e7,
+                **({} if slo_ms is None else {"slo_ms": slo_ms, "slo_quantile": 0.9}),
             }
             for name in members
         ),

@@ -2,6 +2,7 @@
 
 import shutil
 from importlib import resources
+from itertools import combinations
 
 import pytest
 from report_runs import HOSTILE, write_run
@@ -28,6 +29,13 @@ def chromium():
         browser.close()
 
 
+def with_objectives(folder):
+    """Four mixes with objectives: kept by one way to share and missed by the other."""
+    names = ("chat", "search", "rank")
+    mixes = [names, *combinations(names, 2)]
+    return write_run(folder, tenants=names, mixes=mixes, slo_ms=4.0, requests=120, blocks=4, simulated=True)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
@@ -41,8 +49,17 @@ def pages(tmp_path_factory):
         reasons=[HOSTILE],
         manifest={"study_name": HOSTILE, "study": HOSTILE, "device_description": {HOSTILE: HOSTILE, "model": HOSTILE}},
     )
+    objectives = with_objectives(folder / "objectives")
     invalid = write_run(folder / "invalid", verdict="invalid", failed=["tenants_alive"], reasons=["it died"], blocks=1)
-    return {name: report([run]).html for name, run in (("plain", plain), ("hostile", hostile), ("invalid", invalid))}
+    runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives}
+    return {name: report([run]).html for name, run in runs.items()}
+
+
+TO_THE_NEXT_FIGURE = """() => {
+  const next = document.querySelector(".drawing[data-figure]:not([data-drawn])");
+  next?.scrollIntoView();
+  return next !== null;
+}"""
 
 
 class Visit:
@@ -60,11 +77,9 @@ class Visit:
     def draw_all(self):
         """Open what is folded away and scroll to each figure, so that all are drawn."""
         self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-        waiting = self.page.locator(".drawing[data-figure]:not([data-drawn])")
         for _ in range(400):
-            if waiting.count() == 0:
+            if not self.page.evaluate(TO_THE_NEXT_FIGURE):
                 return
-            waiting.first.scroll_into_view_if_needed()
             self.page.wait_for_timeout(50)
         raise AssertionError("a figure was not drawn")
 
@@ -82,7 +97,7 @@ def visit(chromium, pages):
         one.context.close()
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile", "invalid"])
+@pytest.mark.parametrize("name", ["plain", "hostile", "invalid", "objectives"])
 def test_the_page_opens_from_disk_without_a_complaint_and_asks_for_nothing(visit, name):
     seen = visit(name)
     seen.draw_all()
@@ -99,22 +114,56 @@ def test_every_figure_is_drawn(visit):
         assert seen.page.locator(f".drawing[data-figure={kind}] svg path").count() > 1, kind
 
 
-def test_a_click_and_a_key_open_the_detail_of_a_mix(visit):
-    seen = visit("plain")
-    squares = seen.page.locator(".heat button")
+def test_the_recommended_cell_is_chosen_at_first(visit):
+    page = visit("objectives").page
+    chosen = page.locator(".matrix button[aria-pressed=true]")
+    assert chosen.count() == 1
+    assert "best" in chosen.get_attribute("class")
+    assert chosen.locator(".ring.kept").count() == 1
+    assert page.locator(".detail:visible").get_attribute("id") == chosen.get_attribute("data-mix")
+    assert page.locator(".matrix .ring.missed").count() == 4
+    assert page.locator(".matrix button:not(.hatched)").count() == 0, "all of it is simulated"
+
+
+def test_a_click_and_a_key_on_a_cell_of_the_matrix_open_its_detail(visit):
+    seen = visit("objectives")
     shown = seen.page.locator(".detail:visible")
     first = shown.get_attribute("id")
-    other = seen.page.locator(f".heat button:not([data-mix={first}])").first
+    other = seen.page.locator(f".matrix button:not([data-mix={first}])").first
     other.click()
     assert shown.get_attribute("id") == other.get_attribute("data-mix") != first
     assert other.get_attribute("aria-pressed") == "true"
+    assert "misses its objective" in shown.inner_text() or "missed" in shown.inner_text()
     seen.page.wait_for_selector(".detail:visible .drawing[data-part=curves] svg")
     seen.page.wait_for_selector(".detail:visible .drawing[data-part=timeline] svg")
-    last = squares.last
+    assert "objective: p90 within 4 ms" in shown.locator(".drawing[data-part=curves]").text_content()
+    last = seen.page.locator(".matrix button").last
     last.focus()
     seen.page.keyboard.press("Enter")
     assert shown.get_attribute("id") == last.get_attribute("data-mix")
     assert seen.page.evaluate("document.activeElement.tagName") == "H3"
+
+
+def test_a_square_of_the_slowdowns_opens_the_same_detail(visit):
+    page = visit("plain").page
+    square = page.locator(".heat button").last
+    square.click()
+    assert page.locator(".detail:visible").get_attribute("id") == square.get_attribute("data-mix")
+
+
+def test_the_matrix_can_be_narrowed_by_name_and_by_verdict(visit):
+    page = visit("objectives").page
+    lines = page.locator(".matrix tbody tr:visible")
+    assert lines.count() == 4
+    page.locator("#filter-text").fill("search rank")
+    assert lines.count() == 2
+    assert "2 of 4" in page.locator("#filter-count").inner_text()
+    page.locator("#filter-verdict").select_option("apart")
+    assert lines.count() == 0
+    page.locator("#filter-verdict").select_option("share")
+    assert lines.count() == 2
+    page.locator("#filter-text").fill("")
+    assert lines.count() == 4
 
 
 def test_data_is_downloaded_as_csv(visit):
@@ -130,7 +179,7 @@ def test_data_is_downloaded_as_csv(visit):
 def test_hostile_names_do_nothing_but_appear(visit):
     seen = visit("hostile")
     seen.draw_all()
-    for square in seen.page.locator(".heat button").all():
+    for square in seen.page.locator(".matrix button, .heat button").all():
         square.click()
     seen.page.locator(".drawing[data-figure=stp] svg path").first.hover(force=True)
     assert seen.page.evaluate("window.hacked") is None
@@ -149,16 +198,29 @@ def test_text_stands_out_from_the_ground_it_is_on(visit, scheme):
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
 
 
-def test_nothing_overflows_on_a_phone(visit):
-    seen = visit("plain")
-    seen.page.set_viewport_size({"width": 390, "height": 800})
+@pytest.mark.parametrize("name", ["plain", "objectives", "hostile"])
+def test_nothing_overflows_on_a_phone_and_no_table_is_cut(visit, name):
+    seen = visit(name)
+    seen.page.set_viewport_size({"width": 400, "height": 800})
     seen.page.reload()
     seen.draw_all()
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    assert seen.page.evaluate(cut) == 0
+
+
+def test_what_is_printed_holds_the_answer_the_matrix_and_drawn_figures(visit):
+    seen = visit("objectives")
+    seen.draw_all()
+    seen.page.emulate_media(media="print")
+    assert seen.page.locator("nav").is_hidden()
+    assert seen.page.locator("#filter").is_hidden()
+    assert seen.page.locator(".matrix").is_visible()
+    assert seen.page.pdf().startswith(b"%PDF")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["plain", "hostile"])
+@pytest.mark.parametrize("name", ["plain", "hostile", "objectives"])
 def test_axe_finds_nothing_serious(visit, name, scheme):
     pytest.importorskip("axe_playwright_python", reason="axe is not installed: cotenant[browser]")
     seen = visit(name, color_scheme=scheme, bypass_csp=True)

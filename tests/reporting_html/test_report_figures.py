@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from report_runs import SHARED, write_run
 
-from cotenant.devices.protocol import Roofline
-from cotenant.reporting.figures.curves import curve_points
+from cotenant.analyse.sharing.curves import curve_points
+from cotenant.analyse.sharing.peaks import peaks_of
 from cotenant.reporting.figures.every import figures
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
 from cotenant.reporting.figures.load_curves import Level, knee
 from cotenant.reporting.figures.material import gather
 from cotenant.reporting.figures.names import Condition, letters
-from cotenant.reporting.figures.peaks import roofline_of
-from cotenant.reporting.figures.reduced import MOST_TRIALS_DRAWN
 from cotenant.reporting.figures.stages import stages_figure
+from cotenant.store.reduced import MOST_TRIALS_DRAWN
 
 ROOFLINE = {"flops_per_s": {"float32": 1e11}, "bytes_per_s": 1e10, "cores": 2, "measured_utc": "2030-01-01"}
 OPEN = {"poisson(10%)": (10.0, 1.0), "poisson(40%)": (40.0, 1.2), "poisson(60%)": (60.0, 4.0)}
@@ -61,7 +60,7 @@ def test_figures_are_plain_json_with_unique_harmless_names(drawn):
 
 def test_a_specification_names_only_fields_that_its_rows_have(drawn):
     for figure in every(drawn[1]):
-        present = {name for row in figure.rows for name in row} | {"at", "label", "until_s", "why"}
+        present = {name for row in figure.rows for name in row} | {"at", "label", "until_s", "why", "end"}
         assert set(fields(figure.spec)) <= present, figure.name
 
 
@@ -120,17 +119,11 @@ def test_the_roof_bends_where_compute_meets_memory(drawn):
     assert all(row["intensity"] == 20 for row in tenants)
 
 
-def test_peak_rates_of_another_machine_are_not_used(monkeypatch):
-    from cotenant.devices.cpu.device import CpuDevice, open_cpu
-
-    known = Roofline({"float32": 1e9}, 1e9, 1, "2030")
-    monkeypatch.setattr(CpuDevice, "remembered_roofline", lambda self: known)
-    here = dict(open_cpu("cpu", None).describe())
-    assert roofline_of({"device": "cpu", "device_description": here}) is known
-    assert roofline_of({"device": "cpu", "device_description": here | {"model": "another"}}) is None
-    assert roofline_of({"device": "cpu"}) is None
-    assert roofline_of({"device": "sim:unheard-of"}) is None
-    assert roofline_of({"roofline": {"flops_per_s": "?"}}) is None
+def test_peak_rates_come_from_the_manifest_alone():
+    kept = {"flops_per_s": {"float32": 1e9}, "bytes_per_s": 2e9, "cores": 3, "measured_utc": "2030"}
+    assert peaks_of({"device": "cpu", "roofline": kept}).flops_per_s == {"float32": 1e9}
+    for without in ({"device": "cpu"}, {"device": "sim:t4"}, {"roofline": {"flops_per_s": "?"}}, {"roofline": None}):
+        assert peaks_of(without).flops_per_s == {}
 
 
 def test_what_is_missing_is_named(tmp_path):

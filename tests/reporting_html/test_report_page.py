@@ -84,9 +84,11 @@ def test_only_our_own_scripts_may_run(text):
 
 def test_the_answer_comes_first(text):
     headings = re.findall(r"<h2>([^$<]*)</h2>", text)
-    assert headings[:2] == ["The answer", "Slowdown"]
+    assert headings[:2] == ["The answer", "Slowdown of every tenant"]
     assert headings[-2:] == ["Checks and verdicts", "Environment and provenance"]
-    assert "Share encoder+decoder" in text[: text.index("<h2>Slowdown")]
+    assert '<p class="advice good">Share decoder + encoder by processes: 1.3' in text
+    first = text[text.index("<h2>The answer") : text.index('<table class="matrix"')]
+    assert "Share decoder + encoder by processes" in first, "the answer stands before the matrix"
 
 
 def test_every_figure_has_words_beside_it_and_data_to_download(text):
@@ -107,6 +109,7 @@ def test_every_square_leads_to_the_detail_of_its_mix(text):
     assert len(ids) == len(set(ids))
     assert len(chosen) == 2
     assert chosen <= set(ids)
+    assert json.loads(DATA.search(text).group(1))["chosen"] in chosen
     assert chosen == set(json.loads(DATA.search(text).group(1))["mixes"])
 
 
@@ -188,8 +191,15 @@ def test_lone_surrogates_do_not_stop_a_report():
 def test_columns_are_named_once():
     assert columnar([{"a": 1, "b": 0.123456789}, {"b": None, "c": "x"}]) == {
         "columns": ["a", "b", "c"],
-        "rows": [[1, 0.1234568, None], [None, None, "x"]],
+        "words": {"c": ["x"]},
+        "rows": [[1, 0.1234568, None], [None, None, 0]],
     }
+
+
+def test_each_text_of_a_column_is_written_once():
+    table = columnar([{"a": "long name", "b": 1}, {"a": "other", "b": "mixed"}, {"a": "long name", "b": None}])
+    assert table["words"] == {"a": ["long name", "other"]}
+    assert table["rows"] == [[0, 1], [1, "mixed"], [0, None]]
 
 
 def test_a_run_without_a_valid_trial_says_why(tmp_path):
@@ -197,20 +207,20 @@ def test_a_run_without_a_valid_trial_says_why(tmp_path):
         tmp_path / "run", verdict="invalid", failed=["tenants_alive"], reasons=["decoder died: out of memory"], blocks=1
     )
     page = page_of(run, markdown=tmp_path / "run.md")
-    top = page[page.index("<h2>The answer") : page.index("<h2>Slowdown")]
+    top = page[page.index("<h2>The answer") : page.index('<div id="detail"')]
     assert "No trial is valid" in top
     assert "decoder died: out of memory" in top
-    assert "There is no heat map" in page
+    assert "<h2>Slowdown of every tenant" in page
     markdown = (tmp_path / "run.md").read_text(encoding="utf-8")
     assert "decoder died: out of memory" in markdown
 
 
 def test_unstable_trials_alone_are_no_ground_for_advice(tmp_path, text):
     shaky = page_of(write_run(tmp_path / "run", verdict="unstable", failed=["quiet_machine"], reasons=["busy"]))
-    top = shaky[shaky.index("<h2>The answer") : shaky.index("<h2>Slowdown")]
+    top = shaky[shaky.index("<h2>The answer") : shaky.index('<div id="detail"')]
     assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
-    assert "decide on encoder+decoder yet: no trial of what looks best passed every check" in top
-    assert "Share encoder+decoder" not in top
+    assert "tell yet about decoder + encoder: no trial of processes passed every check" in top
+    assert "Share decoder + encoder" not in top
     assert "Take what follows" not in text
 
 
@@ -224,12 +234,15 @@ def test_a_run_without_any_trial_says_so(tmp_path):
 
 def test_tenants_that_only_ran_alone_make_a_report(tmp_path):
     page = page_of(write_run(tmp_path / "run", sharings=()))
-    assert "There is no heat map" in page
+    assert "Nothing shared a device in this run" in page
+    assert "<h2>Slowdown" not in page, "sections without content are hidden"
+    assert 'href="#slowdown"' not in page
+    assert "What this page leaves out, and why" in page
     assert '<div class="drawing" data-figure="latency"' in page
 
 
 def test_a_manifest_of_odd_types_makes_a_report(tmp_path):
-    odd = {"sensors": "none", "sessions": [3], "device_description": [], "study": {"name": "x"}, "instrument": 5}
+    odd = {"device_description": {"model": [3]}, "study": {"name": "x"}, "instrument": {"a": {"b": None}}}
     assert "The answer" in page_of(write_run(tmp_path / "run", blocks=1, manifest=odd))
 
 

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from cotenant.reporting.figures import reduced
-from cotenant.store import views
+from cotenant.store import reduced, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.portions import portions
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TrialRecords
 
 SECOND = 1_000_000_000
@@ -60,9 +60,8 @@ def test_sensors_are_drawn_alike_in_any_portions_and_no_rate_is_between_two_devi
         run.commit(trial(number))
     monkeypatch.setattr(reduced, "portions", partial(portions, most=rows))
     monkeypatch.setattr(reduced, "SAMPLE_BINS", 2)
-    files = views.find_files([run.path])
-    with views.open_views(files) as con:
-        points = reduced.Reduced(con, files).samples()
+    with open_runs([run.path]) as runs:
+        points = reduced.Reduced(runs).samples()
     found = [(one.sensor, one.unit, round(one.t_s, 3), pytest.approx(one.value)) for one in points]
     assert found == [
         ("energy_j", "W", 7.0, 200.0),
@@ -105,9 +104,8 @@ def test_stages_and_timelines_are_drawn_alike_in_any_portions(tmp_path, monkeypa
     for number in range(3):
         run.commit(served(number, 40))
     monkeypatch.setattr(reduced, "portions", partial(portions, most=rows))
-    files = views.find_files([run.path])
-    with views.open_views(files) as con:
-        found = reduced.Reduced(con, files)
+    with open_runs([run.path]) as runs:
+        found = reduced.Reduced(runs)
         stages, points = found.stages(), found.timelines()
     assert [(one.stage, one.mean_ms, one.n) for one in stages] == [("load", 0.5, 120), ("work", 1.5, 120)]
     assert [(one.block, one.median_ms, one.slowest_ms) for one in points] == [(0, 1, 1), (1, 2, 2), (2, 3, 3)]
@@ -120,9 +118,8 @@ def test_the_memory_for_stages_does_not_grow_with_the_run(tmp_path, monkeypatch)
     for number in range(6):
         run.commit(served(number, 40_000))
     monkeypatch.setattr(views, "MEMORY_LIMIT", "32MiB")
-    files = views.find_files([run.path])
-    with views.open_views(files) as con:
-        found = reduced.Reduced(con, files)
+    with open_runs([run.path]) as runs:
+        found = reduced.Reduced(runs)
         monkeypatch.setattr(reduced, "portions", partial(portions, most=10**9))
         with pytest.raises(duckdb.OutOfMemoryException):
             found.stages()

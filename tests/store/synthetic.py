@@ -1,14 +1,24 @@
 """Small trials for the store's tests: every column that matters can be said, the rest is plausible."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cotenant.store import seals
+from cotenant.store import integrity, seals, views
 from cotenant.store.folder import RunFolder
 from cotenant.tenancy.records import TrialRecords
 
 WINDOW_START_NS = 1_000_000_000
+
+
+def connect(paths: list[Path]) -> Any:
+    """A database of runs, locked as that of `cotenant sql` is."""
+    folders = views.find_folders(paths)
+    files = {run: views.files_of(folder, integrity.usable(folder)) for run, folder in folders.items()}
+    con = views.open_views(files)
+    views.lock(con, files)
+    return con
 
 
 def trial(

@@ -9,6 +9,7 @@ from synthetic import WINDOW_START_NS, trial
 from cotenant.store import portions
 from cotenant.store.evidence import evidence
 from cotenant.store.folder import RunFolder
+from cotenant.store.reading import open_runs
 
 S = 1_000_000_000
 CORES = 2
@@ -44,10 +45,11 @@ def staged(records, **durations_ns):
 @pytest.fixture
 def found(tmp_path):
     def store(*trials):
-        run = RunFolder.create(tmp_path / "run", {"run": "r1"})
+        run = RunFolder.create(tmp_path / "run", {"run": "r1", "device_description": {"cores": CORES}})
         for records in trials:
             run.commit(records)
-        return evidence([run.path], {"r1": CORES})
+        with open_runs([run.path]) as runs:
+            return evidence(runs)
 
     return store
 

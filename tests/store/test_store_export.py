@@ -97,3 +97,35 @@ def test_a_place_that_is_not_there(run, tmp_path):
     with pytest.raises(RunFolderError) as caught:
         export([run], "trials", tmp_path / "gone" / "out.csv")
     assert caught.value.message == f"{tmp_path / 'gone' / 'out.csv'} can't be written: no such file or directory."
+
+
+ESCAPE, FORMULA = "a\x1b[2J\x9b31m\u202eb", '=HYPERLINK("http://x")'
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    run = RunFolder.create(tmp_path / "hostile", {"run": "r2"})
+    run.commit(trial(0, mix=ESCAPE))
+    run.commit(trial(1, mix=FORMULA))
+    return run.path
+
+
+def test_csv_shows_escapes_and_carries_out_no_formula(hostile, tmp_path):
+    export([hostile], "trials", tmp_path / "out.csv")
+    text = (tmp_path / "out.csv").read_text()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [row["mix"] for row in rows] == ["a\\x1b[2J\\x9b31m\\u202eb", f"'{FORMULA}"]
+    assert "\x1b" not in text
+
+
+def test_json_escapes_them_and_keeps_what_they_are(hostile, tmp_path):
+    export([hostile], "trials", tmp_path / "out.json")
+    text = (tmp_path / "out.json").read_text()
+    assert not any(char in text for char in "\x1b\x9b\u202e")
+    assert [row["mix"] for row in json.loads(text)] == [ESCAPE, FORMULA]
+
+
+def test_parquet_keeps_every_value_as_it_is(hostile, tmp_path):
+    export([hostile], "trials", tmp_path / "out.parquet")
+    kept = duckdb.read_parquet(str(tmp_path / "out.parquet")).project("mix").fetchall()
+    assert sorted(kept) == [(FORMULA,), (ESCAPE,)]

@@ -11,11 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from synthetic import trial
+from synthetic import connect, trial
 
 from cotenant.errors import RunFolderError
 from cotenant.store.folder import RunFolder
-from cotenant.store.views import connect
 
 HERE = str(Path(__file__).parent)
 

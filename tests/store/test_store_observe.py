@@ -14,6 +14,7 @@ from synthetic import WINDOW_START_NS, trial
 
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import MISSING_NS, TenantObservation, TrialRecords
 
 MS = 1_000_000
@@ -131,7 +132,8 @@ def test_the_trials_of_a_cell_come_one_after_another(tmp_path):
             )
         paths.append(run.path)
     for raw in (False, True):
-        seen = list(observations(paths, raw=raw))
+        with open_runs(paths) as runs:
+            seen = list(observations(runs, raw=raw))
         assert len(seen) == 2 * 2 * (1 + 3 + 3)
 
         def cell(o):
@@ -179,8 +181,8 @@ def test_disk_and_memory_and_reckoning_by_hand_agree(mix, load, slo_ms):
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.create(Path(folder, "run"), {"run": "r"})
         run.commit(records)
-        from_disk = list(observations([run.path], raw=True))
-        without_raw = list(observations([run.path], raw=False))
+        with open_runs([run.path]) as runs:
+            from_disk, without_raw = (list(observations(runs, raw=raw)) for raw in (True, False))
     in_memory = observe_trial(records, "r", raw=True)
     assert list(map(comparable, from_disk)) == list(map(comparable, in_memory))
     assert [comparable(replace(seen, latency_ns=None)) for seen in from_disk] == list(map(comparable, without_raw))

@@ -5,10 +5,9 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 import pytest
-from synthetic import trial
+from synthetic import connect, trial
 
 from cotenant.store.folder import RunFolder
-from cotenant.store.views import connect
 from cotenant.tenancy.records import TABLES, TrialRecords
 
 

@@ -13,6 +13,7 @@ from synthetic import WINDOW_START_NS, trial
 from cotenant.store import observe, readings, views
 from cotenant.store.folder import RunFolder
 from cotenant.store.portions import portions
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 
 
@@ -48,9 +49,8 @@ def with_samples(number, count, *, members=("",), sensors=("power_w", "sm_clock_
 
 
 def read(run, sensors=("power_w", "sm_%")):
-    files = views.find_files([run.path])
-    with views.open_views(files) as con:
-        return list(readings.readings(con, files, sensors))
+    with open_runs([run.path]) as runs:
+        return list(readings.readings(runs, sensors))
 
 
 @pytest.mark.parametrize("rows", [1, 20, 10**6])
@@ -125,7 +125,9 @@ def test_latencies_of_many_trials_take_few_questions_and_are_the_same_in_any_por
         views, "open_views", lambda files: connections.append(Counting(opened(files))) or connections[0]
     )
     read_in_portions_of(rows, monkeypatch)
-    from_disk = {(one.trial, one.tenant): one.latency_ns.tolist() for one in observe.observations([run.path], raw=True)}
+    with open_runs([run.path]) as runs:
+        seen = list(observe.observations(runs, raw=True))
+    from_disk = {(one.trial, one.tenant): one.latency_ns.tolist() for one in seen}
     in_memory = {
         (one.trial, one.tenant): one.latency_ns.tolist()
         for records in trials

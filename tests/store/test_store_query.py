@@ -1,5 +1,8 @@
 """SQL over runs: any SELECT, and nothing but reading them."""
 
+import subprocess
+import sys
+
 import pytest
 from synthetic import trial
 
@@ -163,3 +166,26 @@ def test_an_endless_answer_is_refused(run, monkeypatch):
     assert message == "The query gives more than 1,000 rows."
     assert hint == "Aggregate, add a LIMIT, or export the table."
     assert len(sql("SELECT * FROM range(1000)", [run]).rows) == 1000
+
+
+def test_time_is_limited(run):
+    with pytest.raises(QueryError, match=r"^The query took longer than 0\.3 s\.$"):
+        sql("SELECT count(*) FROM range(100000000000)", [run], limit_s=0.3)
+
+
+GROWTH = """
+import resource, sys
+from cotenant.cli.main import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+sys.exit(code)
+"""
+
+
+def test_one_expression_can_not_pass_the_memory_limit(run):
+    """The database does not count the memory of single values: the process may not grow without end all the same."""
+    asked = ["sql", "select sum(length(repeat('ab', 400000000))) from range(20)", str(run)]
+    done = subprocess.run([sys.executable, "-c", GROWTH, *asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "of memory" in done.stderr
+    assert int(done.stdout) < 1300, "MiB"

@@ -4,7 +4,7 @@ import pytest
 from synthetic import trial
 
 from cotenant.store.folder import RunFolder
-from cotenant.store.reasons import latest_reasons
+from cotenant.store.reading import open_runs
 
 
 @pytest.fixture
@@ -12,20 +12,25 @@ def run(tmp_path):
     return RunFolder.create(tmp_path / "r", {"run": "r"})
 
 
+def latest_reasons(run):
+    with open_runs([run.path]) as runs:
+        return runs.latest_reasons()
+
+
 def test_the_latest_trial_speaks(run):
     run.commit(trial(0, failed_checks=["steady"], reasons=["early"], started_utc="2026-01-01T00:00:02"))
     run.commit(trial(1, failed_checks=["quiet_machine", "steady"], reasons=["loud", "late"]))
     run.commit(trial(2))
-    assert latest_reasons([run.path]) == {"steady": "early", "quiet_machine": "loud"}
+    assert latest_reasons(run) == {"steady": "early", "quiet_machine": "loud"}
     run.commit(trial(3, failed_checks=["steady"], reasons=["later"], started_utc="2026-01-01T00:00:03"))
-    assert latest_reasons([run.path])["steady"] == "later"
+    assert latest_reasons(run)["steady"] == "later"
 
 
 def test_where_it_cannot_be_told_which_sentence_is_whose_there_is_none(run):
     run.commit(trial(0, failed_checks=["steady", "no_drift"], reasons=["of a", "of b", "drifts"]))
-    assert latest_reasons([run.path]) == {}
+    assert latest_reasons(run) == {}
 
 
 def test_a_run_in_which_all_went_well_has_no_reasons(run):
     run.commit(trial(0))
-    assert latest_reasons([run.path]) == {}
+    assert latest_reasons(run) == {}

@@ -6,10 +6,10 @@ import shutil
 import warnings
 
 import pytest
-from synthetic import trial, unsealed
+from synthetic import connect, trial, unsealed
 
 from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
-from cotenant.store import integrity, seals, views
+from cotenant.store import integrity, seals
 from cotenant.store.folder import RunFolder
 
 
@@ -29,7 +29,7 @@ def flip(file, place=None):
 
 
 def read(run):
-    with views.connect([run.path]) as con:
+    with connect([run.path]) as con:
         return [number for (number,) in con.execute("SELECT trial FROM trials ORDER BY trial").fetchall()]
 
 

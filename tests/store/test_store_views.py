@@ -4,15 +4,23 @@ import os
 import time
 
 import pytest
-from synthetic import trial, unsealed
+from synthetic import connect, trial, unsealed
 
 from cotenant.errors import DamagedTrials, RunFolderError
 from cotenant.store import seals
 from cotenant.store.folder import RunFolder
-from cotenant.store.views import connect, view_columns
+from cotenant.store.reading import open_runs
+from cotenant.store.views import view_columns
 from cotenant.tenancy.records import TABLES
 
 STRANGE = ["plain", "with space", "it's", 'say "hi"', "ünï-日本", "a*b?c", "[a]", "a", "{a,b}", "back\\slash", "%41"]
+
+
+def observed(run):
+    from cotenant.store.observe import observations
+
+    with open_runs([run.path]) as runs:
+        return list(observations(runs, raw=False))
 
 
 def make(path, trials=2, **manifest):
@@ -123,7 +131,6 @@ class TestDamageWithoutSeals:
             connect([run.path])
 
     def test_bytes_overwritten_in_the_middle_are_found_when_they_are_read(self, tmp_path):
-        from cotenant.store.observe import observations
         from cotenant.store.query import sql
 
         run = unsealed(make(tmp_path / "run"))
@@ -131,7 +138,7 @@ class TestDamageWithoutSeals:
         content = bytearray(file.read_bytes())
         content[8:400] = b"\xa5" * 392
         file.write_bytes(content)
-        self.damaged(run, lambda: list(observations([run.path], raw=False)))
+        self.damaged(run, lambda: observed(run))
         self.damaged(run, lambda: sql("SELECT sum(done_ns), max(tenant) FROM requests", [run.path]))
         self.damaged(run, lambda: run.export("requests", tmp_path / "out.csv"))
         assert not (tmp_path / "out.csv").exists()

@@ -98,7 +98,7 @@ def test_the_report_holds_figures_sentences_and_no_address(home, tmp_path, capsy
 
 def test_a_report_of_a_run_with_several_members_says_how_they_differ(tmp_path):
     folder = run(tmp_path / "run")
-    written = cotenant.write_report([folder])
+    written = cotenant.report([folder])
     page = written.html.read_text(encoding="utf-8")
     assert "Variability between devices" in page
     assert 'data-figure="boxes"' in page

@@ -8,11 +8,11 @@ import pytest
 from database_material import MEMBERS, trial
 from rich.console import Console
 
+from cotenant.analyse.variability.shared_power import shared_power
 from cotenant.api.db import db_gpu
 from cotenant.reporting.terminal.variability import gpu_parts
 from cotenant.store.database.add import add
 from cotenant.store.database.database import Database
-from cotenant.store.database.shared_power import shared_power
 from cotenant.store.folder import RunFolder
 
 STUDY = "tenants: {{sgemm: {{workload: sgemm, params: {{size: {size}, inputs: normal}}}}}}"
@@ -128,7 +128,7 @@ def test_the_power_of_a_shared_gpu_is_split_by_a_named_rule(tmp_path):
     folder.commit(drawing(0, 280.0))
     add([tmp_path / "run"], tmp_path / "db")
     with Database.open(tmp_path / "db") as database:
-        [by_activity] = shared_power(database, MEMBERS[0])
+        [by_activity] = shared_power(database.drawn(MEMBERS[0]), MEMBERS[0], database.source_names())
     assert by_activity.rule == "activity share"
     assert by_activity.watts["bert, batch 1, float32"] == pytest.approx(280 * 110 / 210)
     folder.commit(drawing(1, 250.0, alone=("sgemm",)))

@@ -146,7 +146,7 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
         ("loads: closed(1)", 'loads: expected a list such as [closed(1), poisson(70%)], not "closed(1)"'),
         ("loads: ['trace(no.csv, 5)']", 'loads.0: there is no trace file "no.csv" beside the study (in {folder})'),
         (
-            "budget: 10s",
+            "window: 2s\nlead: 300ms\nbudget: 10s",
             (
                 "budget: 10s has no room for 3 blocks of at least 3 trials, 20.7s; "
                 "raise it, shorten the window or lower blocks.min"

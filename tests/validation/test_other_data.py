@@ -5,11 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from cotenant.prediction.calibration.anatomy import Anatomy
 
 from cotenant.cli.main import main
 from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.errors import DataError
-from cotenant.prediction.calibration.anatomy import Anatomy
 from cotenant.prediction.kernels.cost import solo_costs
 from validation import gavel, longhorn, mig, miso, nos, nvidia_tables, parvagpu, runner, timm, vidur, zeus
 from validation.__main__ import command

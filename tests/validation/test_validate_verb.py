@@ -1,12 +1,10 @@
 """`make validate`: a table, JSON, a page, exit codes, and sentences for data that is absent or damaged."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from cotenant.cli.main import main
-from cotenant.devices.simulated.trust import ValidatedError, validated_errors
 from cotenant.errors import DataError
 from validation import runner
 from validation.__main__ import command
@@ -105,21 +103,7 @@ def test_cells_and_json_files_are_checked_too(tmp_path):
     assert number("1.5", "t.csv", "a") == 1.5
 
 
-def test_errors_that_figures_carry_are_written_for_the_results_that_stand_for_a_kind(monkeypatch, tmp_path, capsys):
-    mps = replace(RESULT, stands_for="mps")
-    monkeypatch.setattr(runner, "run", lambda data, only=(): iter((RESULT, mps)))
-    main(["--data", str(tmp_path), "--errors", str(tmp_path / "errors.json")], command=command, name="validation")
-    [error] = json.loads((tmp_path / "errors.json").read_text())
-    assert ValidatedError(**error).sentence == "error: 10 % (demo, 1 held-out rows)"
-
-
 def test_a_place_that_cannot_be_written_is_one_sentence(demo, tmp_path, capsys):
-    command_line = ["--data", str(tmp_path), "--errors", str(tmp_path / "no" / "such.json")]
+    command_line = ["--data", str(tmp_path), "--write", "/dev/null/such.md"]
     assert main(command_line, command=command, name="validation") == 1
     assert "can't write" in capsys.readouterr().err
-
-
-def test_the_errors_that_the_simulation_carries_can_be_read_and_have_rows_behind_them():
-    carried = [error for errors in validated_errors().values() for error in errors]
-    assert {"power", "fleet"} <= {error.kind for error in carried}
-    assert all(error.n > 0 for error in carried)

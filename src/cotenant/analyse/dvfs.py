@@ -55,10 +55,6 @@ class Step:
     energy_j: float
     readings: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
@@ -95,13 +91,13 @@ class Sweep:
             "job": self.job,
             "control": self.control,
             "devices": self.devices,
-            "steps": [step.to_json() for step in self.steps],
-            "best": self.best.to_json(),
+            "steps": self.steps,
+            "best": self.best,
             "energy_saved": self.energy_saved,
             "time_lost": self.time_lost,
             "knee_mhz": self.power.knee_mhz if self.power else None,
-            "power_model": self.power.to_json() if self.power else None,
-            "time_model": self.time.to_json() if self.time else None,
+            "power_model": self.power,
+            "time_model": self.time,
         }
 
 

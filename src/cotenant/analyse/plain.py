@@ -1,16 +1,29 @@
-"""Plain data for JSON: no NaN, no infinity."""
+"""Results as JSON knows them."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 
-def plain(value: Any) -> Any:
-    """The same data with every number that JSON can't hold replaced by null."""
-    match value:
+def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
+    """The same data in lists, dicts, text and finite numbers; JSON has no infinity and no NaN: they become null.
+
+    An object says what it is by `to_json`; a dataclass without one is its fields.
+    """
+    match data:
+        case None | bool() | int() | str():
+            return data
         case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {key: plain(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [plain(inner) for inner in value]
-    return value
+            return data if math.isfinite(data) else None
+        case Mapping():
+            return {str(key): plain(value) for key, value in data.items()}
+        case Sequence():
+            return [plain(value) for value in data]
+    if hasattr(data, "to_json"):
+        return plain(data.to_json())
+    if is_dataclass(data):
+        return {field.name: plain(getattr(data, field.name)) for field in fields(data)}
+    if hasattr(data, "tolist"):
+        return plain(data.tolist())  # numpy
+    return str(data)  # paths, dates, decimals

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
+    from cotenant.analyse.sharing.evidence import TenantEvidence
     from cotenant.errors import CotenantError
     from cotenant.store.folder import RunFolder
 
@@ -23,37 +24,45 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
         RunFolderError: There are not enough runs, one can't be read, or they can't be compared.
     """
     from cotenant.analyse.comparison.environment import differences, forbids
-    from cotenant.analyse.comparison.history import compare_history
+    from cotenant.analyse.comparison.history import FEWEST_RUNS, compare_history
     from cotenant.analyse.comparison.pair import compare_pair
-    from cotenant.api.device_facts import cores_of
     from cotenant.errors import RunFolderError
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
-    from cotenant.store.folder import RunFolder
+    from cotenant.store.reading import open_runs
 
-    folders = [RunFolder.open(baselines.resolve(str(run))) for run in runs]
-    if len(folders) < 2:
+    paths = [baselines.resolve(str(run)) for run in runs]
+    if len(paths) < 2:
         raise RunFolderError("A comparison needs two runs or more.", hint="cotenant compare BEFORE NOW")
-    for earlier, later in pairwise(folders):
-        if reason := forbids(earlier.manifest, later.manifest):
-            raise RunFolderError(
-                f"{earlier.path} and {later.path} can't be compared: {reason}.",
-                hint="Compare runs of one study on one device.",
-            )
-    cores = {folder.run: cores_of(folder.manifest) for folder in folders}
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise RunFolderError(
+            f"{' and '.join(map(str, paths))} can't be compared: both are the same run.",
+            hint="Name each run once.",
+        )
+    with open_runs(paths) as opened:
+        folders = list(opened.folders.values())
+        for earlier, later in pairwise(folders):
+            if reason := forbids(earlier.manifest, later.manifest):
+                raise RunFolderError(
+                    f"{earlier.path} and {later.path} can't be compared: {reason}.",
+                    hint="Compare runs of one study on one device.",
+                )
+        everything = evidence(opened)
+    found: Comparison | History
     if len(folders) > 2:
-        everything = evidence([folder.path for folder in folders], cores)
-        history = compare_history(everything, margin=margin, notes=_notes(folders))
-        if not history.rows:
-            raise _nothing_in_common(folders)
-        return history
-    before, now = folders
-    found = compare_pair(
-        evidence([before.path], cores),
-        evidence([now.path], cores),
-        margin=margin,
-        notes=differences(before.manifest, now.manifest),
-    )
+        everything, left_out = _mostly_valid(everything)
+        if len(folders) - len(left_out) < FEWEST_RUNS:
+            raise RunFolderError(
+                f"A history needs three runs. {' '.join(left_out)}", hint="Measure on a quiet machine."
+            )
+        found = compare_history(everything, margin=margin, notes=[*left_out, *_notes(folders)])
+    else:
+        before, now = folders
+        found = compare_pair(
+            *([one for one in everything if one.seen.run == folder.run] for folder in folders),
+            margin=margin,
+            notes=differences(before.manifest, now.manifest),
+        )
     if not found.rows:
         raise _nothing_in_common(folders)
     return found
@@ -68,6 +77,24 @@ def save_baseline(run: str | Path, name: str) -> Path:
     from cotenant.store import baselines
 
     return baselines.save(baselines.resolve(str(run)), name)
+
+
+def _mostly_valid(everything: "list[TenantEvidence]") -> "tuple[list[TenantEvidence], list[str]]":
+    """Evidence of the runs whose trials are mostly valid, and a sentence for each run that was left out."""
+    from cotenant.analyse.comparison.pair import quality
+
+    by_run: dict[str, list[TenantEvidence]] = {}
+    for item in everything:
+        by_run.setdefault(item.seen.run, []).append(item)
+    kept, said = [], []
+    for run, items in by_run.items():
+        found = quality(items)
+        if found.mostly_valid:
+            kept += items
+        else:
+            checks = ", ".join(found.failed_checks)
+            said.append(f"Run {run} was left out: {found.doubtful} of {found.trials} trials are not valid ({checks}).")
+    return kept, said
 
 
 def _notes(folders: "Sequence[RunFolder]") -> list[str]:

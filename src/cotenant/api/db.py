@@ -29,7 +29,7 @@ def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = Fa
     """
     from cotenant.store.database.add import add
 
-    return add(paths, _home(db), skip_bad=skip_bad)
+    return add(paths, home_of(db), skip_bad=skip_bad)
 
 
 def db_contents(*, db: Path | None = None) -> "Contents":
@@ -37,7 +37,7 @@ def db_contents(*, db: Path | None = None) -> "Contents":
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
 
-    home = _home(db)
+    home = home_of(db)
     with Database.open(home) as database:
         return Contents(home, tuple(database.sources.values()), tuple(database.works()))
 
@@ -51,7 +51,7 @@ def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variab
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import variabilities
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         return tuple(found for _, found in variabilities(database, work))
 
 
@@ -64,7 +64,7 @@ def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import gpu_story
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         return gpu_story(database, database.find_gpu(gpu))
 
 
@@ -73,7 +73,7 @@ def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import sensor_lines
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         return tuple(sensor_lines(database))
 
 
@@ -91,7 +91,7 @@ def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) ->
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import compare_named
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         return compare_named(database, reference, other)
 
 
@@ -102,7 +102,7 @@ def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, D
     from cotenant.analyse.variability.drift import drift
     from cotenant.store.database.database import Database
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         works = database.find_work(work)
         return {one.name: replace(drift(database.readings(one)), simulated=one.simulated) for one in works}
 
@@ -112,7 +112,7 @@ def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomali
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import all_anomalies
 
-    with Database.open(_home(db)) as database:
+    with Database.open(home_of(db)) as database:
         return all_anomalies(database, work)
 
 
@@ -123,14 +123,15 @@ def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> 
     from cotenant.reporting.html.variability_page import page
     from cotenant.store.database.database import Database
 
-    home = _home(db)
+    home = home_of(db)
     with Database.open(home) as database:
         material = gather(database, work)
     write_whole(out, page(material))
     return out
 
 
-def _home(db: Path | None) -> Path:
+def home_of(db: Path | None) -> Path:
+    """The folder named, or the usual one."""
     from cotenant.errors import DatabaseError
     from cotenant.store.database.database import DEFAULT
 

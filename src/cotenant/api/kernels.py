@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 DEVICE = "sim:a100-sxm4-40gb"
 
 
-def kernels(
+def list_kernels(
     workload: str,
     *,
     device: str = DEVICE,
@@ -18,7 +18,7 @@ def kernels(
     seq: int | None = None,
     dtype: str | None = None,
     train: bool = False,
-    fusion: str = "eager",
+    software: str = "eager",
 ) -> "KernelTrace":
     """What one request of a workload runs on a simulated GPU.
 
@@ -29,10 +29,10 @@ def kernels(
         seq: Tokens per item; None: the workload's own default.
         dtype: Number format; None: what the GPU does well.
         train: A training step instead of inference.
-        fusion: Which operators become one kernel: `eager`, `compile` or `engine`.
+        software: How it is executed: `eager`, `compile`, `graphs`, `onnxruntime`, `tensorrt` or `vllm`.
 
     Raises:
-        DeviceError: The device isn't simulated, or can't fuse like that.
+        DeviceError: The device isn't simulated.
         WorkloadError: There is no such workload or number format, or its kernels can't be seen before it runs.
     """
     from typing import get_args
@@ -41,7 +41,7 @@ def kernels(
     from cotenant.prediction.kernels.cost import solo_costs
     from cotenant.prediction.kernels.traces import KernelTrace, look_at
     from cotenant.workloads import find
-    from cotenant.workloads.protocol import Dtype, WorkloadSpec
+    from cotenant.workloads.protocol import SOFTWARE, Dtype, WorkloadSpec
 
     if not device.startswith("sim:"):
         raise DeviceError(
@@ -50,19 +50,21 @@ def kernels(
         )
     if dtype is not None and dtype not in get_args(Dtype):
         raise WorkloadError(f"{dtype!r} is no number format", hint=f"choose one of {', '.join(get_args(Dtype))}")
-    spec = WorkloadSpec.model_validate({"name": workload, "batch": batch, "seq": seq, "dtype": dtype, "train": train})
+    if software not in SOFTWARE:
+        raise WorkloadError(f"there is no software {software!r}", hint=f"choose one of {', '.join(SOFTWARE)}")
+    given = {"name": workload, "batch": batch, "seq": seq, "dtype": dtype, "train": train, "software": software}
+    spec = WorkloadSpec.model_validate(given)
     find(workload).check(spec)
     gpu = open_simulated(device)
-    controls = gpu.controls({"fusion": fusion})
-    request = gpu.request(spec, controls.fusion)
-    costs = solo_costs(request.kernels, gpu.gpu)
+    request = gpu.request(spec)
+    costs = solo_costs(request.kernels, gpu.gpu).slowed(request.execution.slower, request.execution.gap_us * 1e3)
     return KernelTrace(
         workload=workload,
         batch=batch,
         dtype=str(request.spec.dtype),
         device=gpu.name,
         sms=gpu.gpu.sms,
-        fusion=controls.fusion,
+        software=software,
         kernels=len(request.kernels),
         launches=int(request.kernels.launches.sum()),
         device_ns=costs.total_ns,

@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.devices import DeviceInfo
     from cotenant.study.library import StudyInfo
-    from cotenant.workloads import Described
+    from cotenant.workloads import WorkloadInfo
 
 
-def studies() -> "tuple[StudyInfo, ...]":
+def list_studies() -> "tuple[StudyInfo, ...]":
     """The built-in studies."""
     from cotenant.study.library import builtin_studies
 
     return builtin_studies()
 
 
-def devices() -> "tuple[DeviceInfo, ...]":
+def list_devices() -> "tuple[DeviceInfo, ...]":
     """The devices of this machine."""
-    from cotenant.devices import list_devices
+    from cotenant import devices
 
-    return list_devices()
+    return devices.list_devices()
 
 
-def workloads(words: str | None = None) -> "tuple[Described, ...]":
+def list_workloads(words: str | None = None) -> "tuple[WorkloadInfo, ...]":
     """The catalogue with what one request of each entry costs at its defaults.
 
     The costs come from a dry run without weights, remembered after the first time.

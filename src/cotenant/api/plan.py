@@ -16,7 +16,7 @@ FIRST_SEED = 1
 """Draws from 1000 on were used to choose our policy's prices; these were not."""
 
 
-def plan_jobs(
+def plan(
     jobs: Path,
     *,
     objective: "Objective" = "time",
@@ -36,11 +36,11 @@ def plan_jobs(
     Raises:
         CotenantError: The file is wrong, the database has no such work, or the budget can't be met.
     """
-    from cotenant.planning.assignment import plan
+    from cotenant.planning import assignment
     from cotenant.planning.jobs_file import read_jobs
 
     wanted = read_jobs(jobs)
-    return plan(measured_fleet(work, db), wanted, objective=objective, budget_w=power_budget_w)
+    return assignment.plan(measured_fleet(work, db), wanted, objective=objective, budget_w=power_budget_w)
 
 
 def compare_policies(
@@ -55,7 +55,7 @@ def compare_policies(
     """Replay drawn jobs on the database's GPUs under every policy.
 
     Args:
-        work: As of `plan_jobs`.
+        work: As for `plan`.
         db: The database's folder instead of the usual one.
         jobs: How many per draw.
         draws: How many draws; intervals are over these.

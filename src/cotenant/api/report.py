@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.api.paths import Runs, run_paths
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -15,12 +17,12 @@ class Written:
 
 
 def report(
-    runs: Sequence[Path], *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
+    runs: Runs, *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
 ) -> Written:
     """Write one self-contained HTML file about one run or several, and Markdown and figures where asked for.
 
     Args:
-        runs: Run folders.
+        runs: A run folder, or several.
         out: The HTML file; by default `report.html` in the run's folder, or here if there are several runs.
         markdown: Also write tables and sentences as Markdown, for a pull request.
         figures: Also write every figure as SVG and PNG into this folder.
@@ -36,9 +38,10 @@ def report(
     from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
 
-    material = gather(runs)
+    paths = run_paths(runs)
+    material = gather(paths)
     drawn = every_figure(material)
-    target = out or (runs[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
+    target = out or (paths[0] / "report.html" if len(material.runs) == 1 else Path("report.html"))
     write_whole(target, page(material, drawn))
     if markdown is not None:
         write_whole(markdown, markdown_report(material))

@@ -1,42 +1,35 @@
 """`run`: carry a study out, or go on with a run that was cut short."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.errors import DeviceError, RunFolderError
+from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
+from cotenant.study.feasibility import impossible
 from cotenant.study.model import Study
+from cotenant.study.windows import with_windows
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.analyse.sharing.result import Result
     from cotenant.devices.protocol import Device
     from cotenant.measure.plan import RunPlan
     from cotenant.store.folder import RunFolder
     from cotenant.study.forecast import Forecast
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to."""
-
-    folder: Path
-    why: str
-    """Why it stopped: precise enough, time budget used, all blocks done."""
-    summary: "Summary"
-
-
 def run(
-    study: str | Path | Study | None,
+    study: str | Path | Study | None = None,
     *,
     device: str | None = None,
     devices: str | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
     resume: Path | None = None,
+    calibrate: Path | None = None,
     listener: Listener = silent,
-) -> RunResult:
+) -> "Result":
     """Carry a study out.
 
     Args:
@@ -46,6 +39,7 @@ def run(
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
+        calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
         listener: Told what happens while it goes on.
 
     Raises:
@@ -55,19 +49,23 @@ def run(
     from cotenant.measure.session import carry_out
 
     if resume is not None:
-        if study is not None or device is not None or devices is not None or overrides:
+        if study is not None or device is not None or devices is not None or overrides or calibrate is not None:
             raise RunFolderError(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
             )
         folder, plan, place = _reopened(resume)
     else:
-        assert study is not None
+        if study is None:
+            raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
+        if calibrate is not None:
+            study = _calibrated(study, overrides, calibrate)
+            overrides = ()
         plan, place = resolved(study, device, devices, overrides)
         folder = None
     _require_fit(_forecast(plan, place), place)
-    why, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
-    return RunResult(folder=path, why=why, summary=show([path]))
+    _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
+    return show(path)
 
 
 def dry_run(
@@ -76,12 +74,75 @@ def dry_run(
     device: str | None = None,
     devices: str | None = None,
     overrides: Sequence[str] = (),
+    out: Path = Path("runs"),
 ) -> "Forecast":
-    """What a study would take: trials, time, memory. Raises DoesNotFit if a mix can't be held."""
-    plan, place = resolved(study, device, devices, overrides)
-    forecast = _forecast(plan, place)
+    """What a study would take and how precise it would be. Nothing that the study names is run or imported.
+
+    An earlier run of it under ``out`` is the best forecast. Without one a plain loop is timed for two seconds, to see
+    how much this machine's speed varies.
+
+    Raises:
+        CotenantError: The study is wrong, or a mix can't be held.
+    """
+    from cotenant.measure.earlier import earlier
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    unknown = check_workloads(plan.study, execute=False)
+    known = earlier(out, plan.study, place.name)
+    if known is not None and known.windows is not None:
+        plan = plan.with_study(with_windows(plan.study, known.windows))
+    forecast = replace(_forecast(plan, place), unchecked=unknown)
     _require_fit(forecast, place)
-    return forecast
+    if known is None:
+        return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
+    scale = forecast.seconds_max / known.seconds if known.seconds else None
+    return replace(
+        forecast,
+        widest=known.widest_after(forecast.blocks_max),
+        widest_from=f"from run {known.run}",
+        wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
+        problems=tuple(impossible(plan.study, known.alone_s or _alone_s(plan.study, place))),
+    )
+
+
+def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast":
+    return replace(forecast, problems=tuple(impossible(study, _alone_s(study, place))))
+
+
+def _alone_s(study: Study, place: "Device") -> Mapping[str, float]:
+    """Seconds of a request alone on a simulated GPU; nothing is known of other devices before they have run it."""
+    from cotenant.devices.simulated.device import SimulatedGpu
+
+    if not isinstance(place, SimulatedGpu):
+        return {}
+    from cotenant.measure.simulated.alone import request_times
+
+    return request_times(place, study)
+
+
+def _from_noise(forecast: "Forecast") -> "Forecast":
+    from cotenant.measure.canary import block_noise, expected_half_width
+
+    noise = block_noise()
+    if noise is None or not forecast.device.startswith("cpu"):
+        return forecast
+    widest = expected_half_width(noise, forecast.blocks_max)
+    return replace(forecast, widest=widest, widest_from="if tenants vary as a plain loop did just now")
+
+
+def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Path) -> Study:
+    """The study with measured solo times in all of its settings."""
+    from cotenant.api.calibrate import measured_solos
+    from cotenant.study.files import load_study, study_from
+
+    rows = [one.model_dump(exclude={"row"}, exclude_none=True) for one in measured_solos(source)]
+    if isinstance(study, Study):
+        given = study_from(study.model_dump(mode="json", by_alias=True), overrides) if overrides else study
+    else:
+        given = load_study(study, overrides)
+    settings = tuple({**one, "solo_ms": rows} for one in given.settings)
+    return given.model_copy(update={"settings": settings}).placed(given.places)
 
 
 def _require_fit(forecast: "Forecast", device: "Device") -> None:
@@ -92,12 +153,21 @@ def _require_fit(forecast: "Forecast", device: "Device") -> None:
 def resolved(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
-    """A study made definite on its device, checked as far as that goes without starting anything."""
+    """A study made definite on its device, with every workload checked; that imports code which the study names."""
+    from cotenant.study.workload_check import check_workloads
+
+    plan, place = _unchecked(study, device, devices, overrides)
+    check_workloads(plan.study)
+    return plan, place
+
+
+def _unchecked(
+    study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
+) -> "tuple[RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
-    from cotenant.study.workload_check import check_workloads
 
     if not isinstance(study, Study):
         study = load_study(study, overrides)
@@ -110,7 +180,6 @@ def resolved(
     if devices is not None:
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
-    check_workloads(study)
     return plan_for(study, place), place
 
 
@@ -118,10 +187,11 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     from cotenant.devices import find_device
     from cotenant.measure.plan import plan_for
     from cotenant.store.folder import RunFolder
+    from cotenant.store.manifest import PROFILE_PASS
     from cotenant.study.files import study_from_text
 
     folder = RunFolder.open(path)
-    if "profile_pass" in folder.manifest:
+    if PROFILE_PASS in folder.manifest:
         raise RunFolderError(
             f"{path} is a profile pass: timed trials don't belong beside profiled ones",
             hint="carry it out again: cotenant profile STUDY",

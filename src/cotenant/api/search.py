@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.analyse.plain import plain
 from cotenant.errors import CotenantError, RunFolderError
 from cotenant.ranking.events import Began, Listener, silent
 from cotenant.ranking.outcome import SearchOutcome
@@ -79,7 +80,7 @@ def search(
             top=top,
         )
         _check(settings)
-        folder = SearchFolder.create(new_run_path(out, Path(data).name), settings.to_json())
+        folder = SearchFolder.create(new_run_path(out, Path(data).name), plain(settings))
     listener(Began(folder.path, resumed=resume is not None))
     outcome = carry_out(settings, folder, listener)
     _write(folder, outcome, RESULT)
@@ -130,7 +131,6 @@ def _absolute(data: str) -> str:
 def _write(folder: "SearchFolder", outcome: SearchOutcome, name: str) -> None:
     import json
 
-    from cotenant.analyse.plain import plain
     from cotenant.reporting.html.search_page import page
 
     folder.write(name, json.dumps(plain(outcome.to_json()), indent=1, ensure_ascii=False) + "\n")

@@ -1,62 +1,29 @@
 """`show`: what runs came to."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import Runs, run_paths
+
 if TYPE_CHECKING:
-    from cotenant.analyse.dvfs import Sweep
-    from cotenant.analyse.sharing.summary import Summary
-    from cotenant.reporting.terminal.device_use import DeviceUse
+    from cotenant.analyse.sharing.result import Result
     from cotenant.store.imports.search_json import SearchJson
 
 
-def show(runs: Sequence[Path]) -> "Summary":
-    """Throughput, latency, slowdown, fairness: every number with its interval.
+def show(runs: Runs) -> "Result":
+    """Throughput, latency, slowdown, fairness, each with its interval; what the device did; what to do.
+
+    Args:
+        runs: A run folder, or several to be read together.
 
     Raises:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
     """
-    from cotenant.analyse.sharing.summary import summarise
-    from cotenant.store.observe import observations
+    from cotenant.store.reading import open_runs
+    from cotenant.store.results import result_of
 
-    return summarise(observation for observation in observations(runs, raw=True) if observation.block >= 0)
-
-
-def show_device(runs: Sequence[Path]) -> "tuple[DeviceUse, ...]":
-    """What each mix did to the device: power, clock, heat, throttling, activity, energy; empty without such sensors.
-
-    Raises:
-        RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
-    """
-    from cotenant.reporting.terminal.device_use import device_use
-    from cotenant.store import views
-    from cotenant.store.folder import RunFolder
-
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    try:
-        with views.damage_named(files):
-            return device_use(con, files, [RunFolder.open(run).manifest for run in runs])
-    finally:
-        con.close()
-
-
-def show_sweeps(runs: Sequence[Path]) -> "tuple[Sweep, ...]":
-    """Time, power and energy by clock or power limit, where a study swept them; empty where none did.
-
-    Raises:
-        RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
-    """
-    from cotenant.analyse.dvfs import sweeps
-    from cotenant.store import views
-    from cotenant.store.clock_readings import clock_readings, swept
-
-    con = views.connect(runs)
-    try:
-        return sweeps(clock_readings(con)) if swept(con) else ()
-    finally:
-        con.close()
+    with open_runs(run_paths(runs)) as opened:
+        return result_of(opened)
 
 
 def show_search_results(file: Path, *, skip_bad: bool = False) -> "SearchJson":

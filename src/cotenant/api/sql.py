@@ -8,12 +8,17 @@ if TYPE_CHECKING:
     from cotenant.store.query import Table
 
 
-def sql(query: str, runs: Sequence[Path]) -> "Table":
+def sql(query: str, runs: Sequence[Path], *, limit_s: float = 60.0) -> "Table":
     """One SELECT over the tables of any number of runs.
 
+    Args:
+        query: The SELECT.
+        runs: Run folders.
+        limit_s: Seconds after which it is stopped.
+
     Raises:
-        QueryError: The query is wrong, or wants to do more than read.
+        QueryError: The query is wrong, wants to do more than read, or needs too much memory or time.
     """
     from cotenant.store import query as store
 
-    return store.sql(query, runs)
+    return store.sql(query, runs, limit_s=limit_s)

@@ -18,7 +18,7 @@ limit, 32-bit indices. Anything else is a failure and no limit. A simulated GPU 
 """
 
 
-@click.command("batch", short_help="Find the largest batch that fits, and the one that pays.", epilog=EPILOG)
+@click.command("batch", epilog=EPILOG)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--device", metavar="DEVICE", default="cpu", show_default=True, help="Where.")
 @click.option("--memory", "memory_bytes", metavar="SIZE", type=memory, help="Only so much memory, e.g. 4GB or 512MiB.")

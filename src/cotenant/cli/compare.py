@@ -18,8 +18,9 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare RUN RUN RUN ...              when did it change?
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
-else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. The exit
-code is 3 if something is slower and the clock does not explain it.
+else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. Where the
+trials of a run are mostly not valid, there is no verdict. The exit code is 3 if something is slower and
+the clock does not explain it, and 2 if the verdict is withheld.
 """
 
 
@@ -34,7 +35,7 @@ def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
     return share
 
 
-@click.command("compare", short_help="Compare runs: faster, slower, same or ambiguous.", epilog=EPILOG)
+@click.command("compare", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--save", "name", metavar="NAME", help="Only remember RUN under this name (in runs/.baselines).")
 @click.option("--margin", metavar="SHARE", callback=margin_of, default="3%", show_default=True,
@@ -63,6 +64,8 @@ def command(
         click.echo(_markdown(found, explain=explain))
     else:
         _show(found, explain=explain)
+    if getattr(found, "withheld", None):
+        return Exit.NOT_READY
     return Exit.BREACH if found.regression else Exit.OK
 
 

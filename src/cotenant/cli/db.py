@@ -29,7 +29,6 @@ of_work = click.option("--work", metavar="TEXT", help="Only work whose name hold
     "db",
     invoke_without_command=True,
     epilog=EPILOG,
-    short_help="Keep runs of all machines in one place: who is slow?",
 )
 @in_database
 @as_json

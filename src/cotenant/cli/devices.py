@@ -9,10 +9,10 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, as_json: bool) -> None:
     """List the devices of this machine and the ways to share each."""
-    from cotenant.api.lists import devices
+    from cotenant.api.lists import list_devices
     from cotenant.reporting.terminal.lists import device_list
 
-    found = devices()
+    found = list_devices()
     if as_json:
         show_json(found)
     else:

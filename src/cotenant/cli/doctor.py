@@ -8,7 +8,6 @@ from cotenant.cli.output import as_json, show, show_json
 
 @click.command(
     "doctor",
-    short_help="Say whether this machine is ready, and what to do if not.",
     epilog="The exit code is 2 if there is a problem; notes and warnings do not count as one.",
 )
 @click.option("--device", metavar="DEVICE", help="Look at this device only; default: the CPU and every GPU.")

@@ -13,5 +13,9 @@ class Exit(IntEnum):
     """The machine is not ready, or what came out is not stable enough to be used."""
     BREACH = 3
     """A regression or a broken objective."""
+    HUNG_UP = 129
+    """The terminal was closed; what was measured until then is on disk."""
     INTERRUPTED = 130
-    """Ctrl-C; what was measured until then is on disk."""
+    """Ctrl-C; likewise."""
+    TERMINATED = 143
+    """Ended by a service manager or a batch system; likewise."""

@@ -5,44 +5,48 @@ from pathlib import Path
 import click
 
 from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, show, show_json
+from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant explain RUN          what binds each tenant, what each mix fights over, what is worth it
+           cotenant explain RUN --all    every slowdown in its parts
            cotenant explain stp          definition, formula, unit and caveats of a metric
 
-The first explanation on a machine measures its peak rates, which takes a few seconds.
+It depends on the run's records alone: they explain the same on any machine.
 """
 
 
-@click.command("explain", short_help="Explain a run, or a metric such as `stp`.", epilog=EPILOG)
+@click.command("explain", epilog=EPILOG)
 @click.argument("subject", metavar="RUN|METRIC")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--all", "everything", is_flag=True, help="Every slowdown, its parts and every sentence.")
 @as_json
-def command(*, subject: str, markdown: bool, as_json: bool) -> int:
+def command(*, subject: str, markdown: bool, everything: bool, as_json: bool) -> int:
     """Explain a RUN (a run folder or a saved name), or a METRIC such as `stp`, `slowdown` or `p99`."""
     from cotenant.store.baselines import names
 
     if Path(subject).exists() or subject in names() or any(sign in subject for sign in "/\\"):
-        _run(subject, markdown=markdown, as_json=as_json)
+        _run(subject, markdown=markdown, everything=everything, as_json=as_json)
     else:
         _metric(subject, as_json=as_json)
     return Exit.OK
 
 
-def _run(subject: str, *, markdown: bool, as_json: bool) -> None:
+def _run(subject: str, *, markdown: bool, everything: bool, as_json: bool) -> None:
     from cotenant.api.explain import explain
 
     found = explain(subject)
     if as_json:
         show_json(found)
         return
-    from cotenant.reporting.terminal.explanation import explanation_markdown, explanation_parts
+    from cotenant.reporting.terminal.explanation import explanation_markdown, explanation_parts, explanation_screen
 
     if markdown:
         click.echo(explanation_markdown(found))
-    else:
+    elif everything:
         show(*explanation_parts(found))
+    else:
+        show(*explanation_screen(found, console().width))
 
 
 def _metric(subject: str, *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ The tables are trials, tenants, requests, stages, samples and kernels.
 """
 
 
-@click.command("export", short_help="Write a table of runs as CSV, JSON or Parquet.", epilog=EPILOG)
+@click.command("export", epilog=EPILOG)
 @click.argument("table")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--to", "destination", metavar="FILE", default="-", help="Where to; - is the standard output (default).")

@@ -9,6 +9,7 @@ import click
 
 from cotenant.cli.exits import Exit
 from cotenant.errors import CotenantError, StudyError
+from cotenant.interruption import exit_code
 from cotenant.opening import system_words
 from cotenant.reporting.terminal.literal import literal
 
@@ -47,9 +48,9 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
         case click.ClickException():
             return Failure(problem.format_message())
         case Interrupted():
-            return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit.INTERRUPTED)
+            return Failure(f"{problem.kept} are on disk; continue with `{problem.resume}`", Exit(exit_code()))
         case KeyboardInterrupt():
-            return Failure("nothing was left half done.", Exit.INTERRUPTED)
+            return Failure("nothing was left half done.", Exit(exit_code()))
         case OSError():
             return _system(problem)
     return _refused(problem) or _unexpected(problem)
@@ -57,7 +58,7 @@ def explain(problem: BaseException) -> Failure:  # noqa: PLR0911 - one return pe
 
 def tell(failure: Failure) -> None:
     """Say it on stderr: the sentence, its details one per line, a blank line, the hint."""
-    interrupted = failure.code is Exit.INTERRUPTED
+    interrupted = failure.code in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}
     label = click.style("interrupted:", fg="yellow") if interrupted else click.style("error:", fg="red", bold=True)
     _say(f"{label} {_lines(failure.sentence)}")
     for detail in failure.details:
@@ -74,7 +75,7 @@ def _lines(text: str) -> str:
 def _say(line: str) -> None:
     try:
         click.echo(line, err=True, color=False if os.environ.get("NO_COLOR") else None)
-    except BrokenPipeError:
+    except OSError:  # a pipe that nobody reads, a terminal that was closed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -109,15 +110,21 @@ def _system(problem: OSError) -> Failure:
 def _refused(problem: BaseException) -> Failure | None:
     """What the system refused to a library, which says so in its own way; None: it is a defect of ours."""
     words = str(problem).splitlines()[0].split(": ", 1)[-1].rstrip(".") if str(problem) else ""
-    match type(problem).__name__, words:
-        case (("MemoryError" | "OutOfMemoryException"), _):
-            return Failure(_MEMORY, hint=_MEMORY_HINT)
-        case "ImportError", _ if "failed to map" in words or "cannot allocate" in words:
-            return Failure(_MEMORY, hint=_MEMORY_HINT)
-        case "RuntimeError", _ if "start new thread" in words:
-            return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
-        case "IOException", _ if type(problem).__module__ == "_duckdb":
-            return Failure(f"a file can't be read or written: {system_words(problem)}.")
+    kind = type(problem).__name__
+    no_memory = {
+        "ImportError": ("failed to map", "cannot allocate"),
+        "SystemError": ("without exception set",),  # the interpreter's way to run out of memory
+        "MemoryError": ("",),
+        "OutOfMemoryException": ("",),
+    }
+    if any(part in words for part in no_memory.get(kind, ())):
+        return Failure(_MEMORY, hint=_MEMORY_HINT)
+    if kind == "ImportError" and "shared object" in words:
+        return Failure(f"a library can't be loaded: {words}.")
+    if kind == "RuntimeError" and "start new thread" in words:
+        return Failure("no further thread can be started.", hint="raise the limits: `ulimit -u` and `ulimit -v`")
+    if kind == "IOException" and type(problem).__module__ == "_duckdb":
+        return Failure(f"a file can't be read or written: {system_words(problem)}.")
     return None
 
 

@@ -13,35 +13,36 @@ import click
 
 from cotenant import __version__, interruption
 from cotenant.cli.exits import Exit
-from cotenant.cli.failures import explain, tell
 from cotenant.cli.notices import spoken
 from cotenant.cli.surroundings import refusal
 
-VERBS = (
-    "doctor",
-    "run",
-    "show",
-    "report",
-    "compare",
-    "explain",
-    "profile",
-    "view",
-    "db",
-    "plan",
-    "serve",
-    "top",
-    "studies",
-    "devices",
-    "workloads",
-    "search",
-    "batch",
-    "selftest",
-    "sql",
-    "export",
-    "verify",
-    "schema",
-)
-"""In the order in which a newcomer meets them; each is a module here with a command of the same name."""
+VERBS = {
+    "doctor": "Say whether this machine is ready, and what to do if not.",
+    "run": "Carry out a study: a built-in one, or a YAML file.",
+    "show": "Show the result of runs again.",
+    "report": "Write the result of runs as one HTML file.",
+    "compare": "Compare runs: faster, slower, same or ambiguous.",
+    "explain": "Explain a run, or a metric such as `stp`.",
+    "predict": "Predict mixes from what was measured.",
+    "profile": "Show kernels by tenant, and how much ran at once.",
+    "view": "Show a folder of runs in a browser.",
+    "db": "Keep runs of all machines in one place: who is slow?",
+    "plan": "Plan who shares which device, how, and at what cost.",
+    "serve": "Serve several models on one device, each by its objective.",
+    "top": "Show how a running server stands.",
+    "studies": "List the built-in studies.",
+    "devices": "List the devices of this machine and the ways to share each.",
+    "workloads": "List the workloads, or those that fit a name.",
+    "search": "Rank models on your data.",
+    "batch": "Find the largest batch that fits, and the one that pays.",
+    "calibrate": "Fit a simulated GPU to measured solo times.",
+    "selftest": "Try timing, sharing, sensors and controls of a device.",
+    "sql": "Put an SQL query to the records of runs.",
+    "export": "Write a table of runs as CSV, JSON or Parquet.",
+    "verify": "Check that runs are as they were written.",
+    "schema": "Print the JSON Schema of study files, for an editor.",
+}
+"""In the order in which a newcomer meets them, with their line in the list; each is a module here with a `command`."""
 
 EPILOG = """\b
 Start here:  cotenant doctor           is this machine ready?
@@ -50,7 +51,7 @@ Start here:  cotenant doctor           is this machine ready?
 
 \b
 Exit codes:  0 ok, 1 error, 2 not ready or unstable, 3 regression or broken
-             objective, 130 interrupted
+             objective, 130 interrupted, 129 and 143 ended by a signal
 """
 
 
@@ -67,6 +68,11 @@ class Verbs(click.Group):
             return None
         command: click.Command = import_module(f"cotenant.cli.{cmd_name}").command
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
+        """The list of verbs, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -85,7 +91,7 @@ class Verbs(click.Group):
     cls=Verbs,
     invoke_without_command=True,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", message="cotenant %(version)s")
 @click.option("-v", "--verbose", count=True, help="Say on stderr what is done; twice: in detail (or set COTENANT_LOG).")
@@ -107,6 +113,8 @@ def cli(ctx: click.Context, verbose: int, debug: bool) -> None:
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli, name: str = "cotenant") -> int:
     """Run one command line and return its exit code."""
     if refused := refusal():
+        from cotenant.cli.failures import tell
+
         tell(refused)
         return refused.code
     for stream in (sys.stdout, sys.stderr):
@@ -126,6 +134,8 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the edge: nothing passes it as a traceback
+        from cotenant.cli.failures import explain, tell
+
         stopped = interruption.came() and not isinstance(problem, KeyboardInterrupt)
         failure = explain(KeyboardInterrupt() if stopped else problem)
         tell(failure)
@@ -136,11 +146,26 @@ def _ended(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     """Not `command.main`: that one ends the process by itself when a pipe breaks."""
     try:
-        with command.make_context(name, list(arguments)) as ctx:
+        with command.make_context(name, list(arguments), terminal_width=_width()) as ctx:
             code = command.invoke(ctx)
     except click.exceptions.Exit as end:  # --help and --version
         return end.exit_code
     return code if isinstance(code, int) else Exit.OK
+
+
+def _width() -> int:
+    """Columns of a help text. click asks shutil, which imports every compressor there is."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return _readable(int(columns))
+    try:
+        return _readable(os.get_terminal_size(1).columns or 80)
+    except OSError:  # not a terminal
+        return _readable(80)
+
+
+def _readable(columns: int) -> int:
+    return max(min(columns, 100) - 2, 50)
 
 
 if __name__ == "__main__":

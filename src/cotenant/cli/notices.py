@@ -4,22 +4,20 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TextIO
 
 import click
 
 from cotenant.errors import DamagedTrials, IntegrityWarning
-from cotenant.reporting.terminal.literal import literal
 
 
-@dataclass(slots=True)
 class Notices:
-    """What was said so far; each sentence is said once."""
+    """What was said so far; each sentence is said once. Not a dataclass: `--help` would pay for the module."""
 
-    said: set[str] = field(default_factory=set)
-    damage: bool = False
-    """Trials were left out: the answer is not about everything that was measured."""
+    def __init__(self) -> None:
+        self.said: set[str] = set()
+        self.damage = False
+        """Trials were left out: the answer is not about everything that was measured."""
 
 
 @contextmanager
@@ -40,6 +38,8 @@ def spoken(*, debug: bool) -> Iterator[Notices]:
             return
         notices.damage |= issubclass(category, DamagedTrials)
         if str(message) not in notices.said:
+            from cotenant.reporting.terminal.literal import literal
+
             notices.said.add(str(message))
             click.echo(f"{click.style('warning:', fg='yellow')} {literal(str(message))}", file=sys.stderr)
 

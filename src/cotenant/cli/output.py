@@ -1,10 +1,7 @@
 """Where text goes: data to stdout, talk to stderr."""
 
 import json
-import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,24 +31,6 @@ def show(*parts: "RenderableType") -> None:
 
 def show_json(data: Any) -> None:
     """Data for a program, on stdout."""
+    from cotenant.analyse.plain import plain
+
     click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
-    """Data as JSON knows it. JSON has no infinity and no NaN: they become null."""
-    match data:
-        case None | bool() | int() | str():
-            return data
-        case float():
-            return data if math.isfinite(data) else None
-        case Mapping():
-            return {str(key): plain(value) for key, value in data.items()}
-        case Sequence():
-            return [plain(value) for value in data]
-    if hasattr(data, "to_json"):
-        return plain(data.to_json())
-    if is_dataclass(data):
-        return {field.name: plain(getattr(data, field.name)) for field in fields(data)}
-    if hasattr(data, "tolist"):
-        return plain(data.tolist())  # numpy
-    return str(data)  # paths, dates, decimals

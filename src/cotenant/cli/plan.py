@@ -1,47 +1,93 @@
-"""`cotenant plan`: who runs where, beside whom, at which clock."""
+"""`cotenant plan`: who runs where, beside whom, how; for tenants that serve and for jobs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
+from cotenant.cli.exits import Exit
 from cotenant.cli.output import as_json, console, show, show_json
-from cotenant.cli.sizes import power
+from cotenant.cli.sizes import duration, power
 
 if TYPE_CHECKING:
     from cotenant.planning.assignment import Objective
+    from cotenant.planning.mixes.judge import Minimise
 
+TARGETS = ("cotenant", "triton", "vllm", "kubernetes", "ray", "shell")
 EPILOG = """\b
-Examples:  cotenant db add sgemm.csv
-           cotenant plan jobs.yaml
+Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
+           cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*2,sim:t4*4" --minimise energy
+           cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4" --export out --for kubernetes
+           cotenant plan --check plan.yaml
            cotenant plan jobs.yaml --objective energy --power-budget 2kW
            cotenant plan --compare --work sgemm
 
 \b
-jobs.yaml: - {name: train, class: bert, gpus: 4, time: 2h}
-           - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
+tenants.yaml: tenants:
+                embed: {workload: bert-base, rate: 300/s, batch: 1..16, slo: {p99: 30ms}}
+                chat: {workload: llama-3.2-3b, mode: generate, tokens: 64, rate: 1/s, batch: 1..8,
+                       slo: {ttft p95: 500ms, tpot p95: 60ms}}
+jobs.yaml:    - {name: train, class: bert, gpus: 4, time: 2h}
+              - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
 
-GPUs are those of the database (`cotenant db`). Times and energies are predictions from measured profiles.
+Tenants are planned for with the simulation; jobs on the GPUs of the database (`cotenant db`), from
+measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a check can't tell.
 """
 
 
-@click.command("plan", short_help="Place jobs on the GPUs that were measured.", epilog=EPILOG)
-@click.argument("jobs", required=False, type=click.Path(path_type=Path))
+@click.command("plan", epilog=EPILOG)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:a100-sxm4-80gb*4,sim:t4.")
+@click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
+              help="For tenants: what counts.")  # fmt: skip
+@click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
+              help="For tenants: how long to search.")  # fmt: skip
+@click.option("--risk", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=0.1, show_default=True,
+              help="For tenants: how often a kept objective may turn out missed.")  # fmt: skip
+@click.option("--from", "runs", metavar="RUN", multiple=True, type=click.Path(path_type=Path),
+              help="For tenants: a run whose measurements correct the predictions; repeatable.")  # fmt: skip
+@click.option("--was", metavar="PLAN", type=click.Path(path_type=Path),
+              help="For tenants: also show the moves that lead from this plan to the new one.")  # fmt: skip
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan there.")
+@click.option("--page", "html", metavar="FILE", type=click.Path(path_type=Path),
+              help="For tenants: write the plan as an HTML page.")  # fmt: skip
+@click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
+              help="For tenants: write configuration files there.")  # fmt: skip
+@click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
+              help="For --export: the tool.")  # fmt: skip
+@click.option("--check", "checking", metavar="PLAN", type=click.Path(path_type=Path),
+              help="Simulate a plan under its arrivals instead.")  # fmt: skip
+@click.option("--all", "everything", is_flag=True, help="All alternatives that were rejected.")
 @click.option("--objective", type=click.Choice(["time", "energy", "fairness"]), default="time", show_default=True,
-              help="What counts.")  # fmt: skip
-@click.option("--power-budget", "power_budget_w", metavar="POWER", type=power, help="All GPUs together, e.g. 2kW.")
+              help="For jobs: what counts.")  # fmt: skip
+@click.option("--power-budget", "power_budget_w", metavar="POWER", type=power,
+              help="For jobs: all GPUs together, e.g. 2kW.")  # fmt: skip
 @click.option("--compare", "comparing", is_flag=True, help="Replay drawn jobs under every policy instead.")
 @click.option("--draws", type=click.IntRange(min=2), default=20, show_default=True, help="For --compare.")
 @click.option("--drawn-jobs", "count", type=click.IntRange(min=1), default=2000, show_default=True,
               help="For --compare: jobs per draw.")  # fmt: skip
 @click.option("--load", type=click.FloatRange(min=0, min_open=True), default=0.9, show_default=True,
               help="For --compare: GPU time asked for over GPU time there is.")  # fmt: skip
-@click.option("--work", metavar="TEXT", help="The work in the database that describes the GPUs.")
-@click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="The database's folder.")
+@click.option("--work", metavar="TEXT", help="For jobs: the work in the database that describes the GPUs.")
+@click.option("--db", metavar="DIR", type=click.Path(path_type=Path), help="For jobs: the database's folder.")
 @as_json
+@click.pass_context
 def command(
+    context: click.Context,
     *,
-    jobs: Path | None,
+    file: Path | None,
+    devices: str | None,
+    minimise: str,
+    seconds: float,
+    risk: float,
+    runs: tuple[Path, ...],
+    was: Path | None,
+    out: Path | None,
+    html: Path | None,
+    folder: Path | None,
+    target: str,
+    checking: Path | None,
+    everything: bool,
     objective: str,
     power_budget_w: float | None,
     comparing: bool,
@@ -52,21 +98,93 @@ def command(
     db: Path | None,
     as_json: bool,
 ) -> None:
-    """Place the JOBS of a YAML file on the GPUs that were measured, or compare ways of placing them."""
-    if comparing == (jobs is not None):
-        raise click.UsageError("Name a file of jobs, or --compare.")
+    """Plan for the tenants or jobs of a YAML FILE, check a plan, or compare ways of placing jobs."""
+    if sum([comparing, checking is not None, file is not None]) != 1:
+        raise click.UsageError("Name a file of tenants or jobs, or --check PLAN, or --compare.")
+    if checking is not None:
+        context.exit(_check(checking, as_json=as_json))
+    if file is not None and _holds_tenants(file, devices):
+        if devices is None:
+            raise click.UsageError("Say which devices there are, e.g. --devices sim:a100-sxm4-80gb*4.")
+        wanted = cast("Minimise", minimise)
+        context.exit(
+            _tenants(
+                file, devices, wanted, seconds, risk,
+                runs=runs, was=was, out=out, html=html,
+                folder=folder, target=target, everything=everything, as_json=as_json,
+            )
+        )  # fmt: skip
+    if file is not None:
+        _jobs(file, cast("Objective", objective), power_budget_w, work, db, as_json=as_json)
+    else:
+        _compare(draws, count, load, work, db, as_json=as_json)
 
-    from cotenant.api.plan import compare_policies, plan_jobs
-    from cotenant.reporting.terminal.plan import comparison_parts, plan_tables
 
-    if jobs is not None:
-        chosen = cast("Objective", objective)
-        found = plan_jobs(jobs, objective=chosen, power_budget_w=power_budget_w, work=work, db=db)
-        if as_json:
-            show_json(found)
-        else:
-            show(*plan_tables(found))
-        return
+def _holds_tenants(file: Path, devices: str | None) -> bool:
+    from cotenant.planning.tenants_file import is_tenants_file
+
+    return devices is not None or is_tenants_file(file)
+
+
+def _tenants(
+    file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
+    *, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None, folder: Path | None,
+    target: str, everything: bool, as_json: bool,
+) -> int:  # fmt: skip
+    from cotenant.api.plan_serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
+    from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
+
+    talk = console(talk=True)
+    planned = plan_tenants(file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, told=talk.print)
+    moves = () if was is None else moves_from(planned, was)
+    if as_json:
+        show_json(planned.plan if was is None else {"plan": planned.plan, "moves": moves})
+    else:
+        show(*serving_plan_parts(planned.plan, everything=everything), *(() if was is None else [moves_table(moves)]))
+    if out is not None:
+        write_plan(planned, out)
+        talk.print(f"wrote {out}; check it with: cotenant plan --check {out}")
+    if html is not None:
+        write_plan_page(planned, html)
+        talk.print(f"wrote {html}")
+    if folder is not None:
+        for path in export_plan(planned, target, folder):
+            talk.print(f"wrote {path}")
+    return Exit.OK if planned.plan.keeps_all else Exit.BREACH
+
+
+def _check(path: Path, *, as_json: bool) -> int:
+    from cotenant.api.plan_check import check_plan
+    from cotenant.reporting.terminal.serving_plan import check_parts
+
+    found = check_plan(path)
+    if as_json:
+        show_json(found)
+    else:
+        show(*check_parts(found.tenants, found.basis))
+    if any(one.verdict == "missed" for one in found.tenants):
+        return Exit.BREACH
+    return Exit.OK if found.keeps_all else Exit.NOT_READY
+
+
+def _jobs(
+    file: Path, objective: "Objective", power_budget_w: float | None, work: str | None, db: Path | None,
+    *, as_json: bool,
+) -> None:  # fmt: skip
+    from cotenant.api.plan import plan as plan_jobs
+    from cotenant.reporting.terminal.plan import plan_tables
+
+    found = plan_jobs(file, objective=objective, power_budget_w=power_budget_w, work=work, db=db)
+    if as_json:
+        show_json(found)
+    else:
+        show(*plan_tables(found))
+
+
+def _compare(draws: int, count: int, load: float, work: str | None, db: Path | None, *, as_json: bool) -> None:
+    from cotenant.api.plan import compare_policies
+    from cotenant.reporting.terminal.plan import comparison_parts
+
     talk = console(talk=True)
     compared = compare_policies(
         work=work, db=db, jobs=count, draws=draws, load=load, told=lambda done: talk.print(f"draw {done} of {draws}")

@@ -19,7 +19,7 @@ On a CPU kernels are torch's operators.
 """
 
 
-@click.command("profile", short_help="Show kernels by tenant, and how much ran at once.", epilog=EPILOG)
+@click.command("profile", epilog=EPILOG)
 @click.argument("subject", metavar="STUDY|RUN|FILE")
 @click.option("--device", metavar="DEVICE", help="Where to profile, instead of the study's own device.")
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")

@@ -13,7 +13,7 @@ Examples:  cotenant report RUN                          writes RUN/report.html
 """
 
 
-@click.command("report", short_help="Write the result of runs as one HTML file.", epilog=EPILOG)
+@click.command("report", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",

@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,15 +10,17 @@ from cotenant.cli.exits import Exit
 from cotenant.cli.failures import Interrupted
 from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.result import show_next, show_result
+from cotenant.cli.sizes import percent
 
 if TYPE_CHECKING:
-    from cotenant.analyse.sharing.summary import Summary
+    from cotenant.api.active import ActiveResult
 
 EPILOG = """\b
 Examples:  cotenant run quick
            cotenant run mine.yaml --device cpu --set budget=5min
            cotenant run quick --dry-run
            cotenant run variability-mini --devices all
+           cotenant run mine.yaml --active --width 10%
            cotenant run --resume RUN
 
 The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
@@ -26,7 +28,7 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 """
 
 
-@click.command("run", short_help="Carry out a study: a built-in one, or a YAML file.", epilog=EPILOG)
+@click.command("run", epilog=EPILOG)
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(
@@ -39,7 +41,14 @@ disk after each trial: whatever ends a run early, `--resume` goes on where it st
 @click.option("--out", metavar="DIR", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Folder in which the run gets a folder of its own.")  # fmt: skip
 @click.option("--resume", metavar="RUN", type=click.Path(path_type=Path), help="Go on with a run that was cut short.")
+@click.option("--active", is_flag=True, help="Measure the mixes that tell most, and predict the others.")
+@click.option("--width", metavar="PERCENT", type=percent, default="10%", show_default=True,
+              help="With --active: half-width at which a slowdown is known.")  # fmt: skip
+@click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
+@click.option("--calibrate", metavar="RUN|CSV", type=click.Path(path_type=Path),
+              help="Measured solo times, for a simulated device.")  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
 def command(
     *,
@@ -50,7 +59,12 @@ def command(
     dry_run: bool,
     out: Path,
     resume: Path | None,
+    active: bool,
+    width: float,
+    with_report: bool,
+    calibrate: Path | None,
     quiet: bool,
+    everything: bool,
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
@@ -59,7 +73,11 @@ def command(
             "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
         )
     if study is not None and dry_run:
-        return _forecast(study, device, devices, overrides, as_json=as_json)
+        return _forecast(study, device, devices, overrides, out, as_json=as_json)
+
+    if active:
+        options = {"device": device, "overrides": overrides, "width": width, "out": out}
+        return _known(_actively(study, devices, options, quiet=quiet), everything=everything, as_json=as_json)
 
     from cotenant.api.run import run
     from cotenant.measure.events import Event, RunStarted, silent
@@ -78,31 +96,63 @@ def command(
 
         try:
             result = run(
-                study, device=device, devices=devices, overrides=overrides, out=out, resume=resume, listener=listener
+                study,
+                device=device,
+                devices=devices,
+                overrides=overrides,
+                out=out,
+                resume=resume,
+                calibrate=calibrate,
+                listener=listener,
             )
         except KeyboardInterrupt:
             if folder is None:
                 raise
             raise Interrupted(resume_command(folder)) from None
     if as_json:
-        show_json({"folder": result.folder, "why": result.why, **result.summary.to_json()})
+        show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
-        show_result(result.summary, [result.folder])
+        show_result(result, everything=everything)
         show_next(result.folder)
-    return Exit.OK if _mostly_valid(result.summary) else Exit.NOT_READY
+    if with_report:
+        from cotenant.api.report import report
+
+        console(talk=True).print(f"report: {report(result.folder).html}", soft_wrap=True, highlight=False)
+    return Exit.OK if result.usable else Exit.NOT_READY
 
 
-def _mostly_valid(summary: "Summary") -> bool:
-    """At least half of the trials are: a run that can be used."""
-    valid = sum(mix.trials_by_verdict.get("valid", 0) for mix in summary.mixes)
-    return 2 * valid >= sum(sum(mix.trials_by_verdict.values()) for mix in summary.mixes) and valid > 0
+def _actively(study: str | None, devices: str | None, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":
+    if study is None or devices is not None:
+        raise click.UsageError("--active takes a study and one device.")
+
+    from cotenant.api.active import run_active
+    from cotenant.measure.events import silent
+    from cotenant.reporting.terminal.progress import watch
+
+    with nullcontext(silent) if quiet else watch(console(talk=True)) as watcher:
+        return run_active(study, **options, listener=watcher)
 
 
-def _forecast(study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], *, as_json: bool) -> int:
+def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
+    from cotenant.reporting.terminal.prediction import prediction_parts
+
+    if as_json:
+        show_json(known)
+    else:
+        show(
+            f"{known.measured} of {known.mixes} mixes were measured: {known.why}.",
+            *prediction_parts(known.prediction, everything=everything, next_mixes=False),
+        )
+    return Exit.OK
+
+
+def _forecast(
+    study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], out: Path, *, as_json: bool
+) -> int:
     from cotenant.api.run import dry_run
     from cotenant.reporting.terminal.forecast import forecast_tables
 
-    forecast = dry_run(study, device=device, devices=devices, overrides=overrides)
+    forecast = dry_run(study, device=device, devices=devices, overrides=overrides, out=out)
     if as_json:
         show_json(forecast)
     else:

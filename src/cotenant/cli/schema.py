@@ -5,7 +5,7 @@ import click
 from cotenant.cli.output import show_json
 
 
-@click.command("schema", short_help="Print the JSON Schema of study files, for an editor.")
+@click.command("schema")
 @click.option("--json", "as_json", is_flag=True, help="JSON is what it prints anyway.")
 def command(*, as_json: bool) -> None:  # noqa: ARG001 - accepted so that --json works everywhere
     """Print the JSON Schema of study files, for completion and checks in an editor."""

@@ -20,7 +20,7 @@ stopped, for as long as a new --budget says. Models with random weights are time
 """
 
 
-@click.command("search", short_help="Rank models on your data.", epilog=EPILOG)
+@click.command("search", epilog=EPILOG)
 @click.argument("directories", metavar="[DIR]...", nargs=-1)
 @click.option("--data", metavar="DATA", help="Labelled items: a folder of images, a table, `embedded:fashion`.")
 @click.option("--models", metavar="A,B,C", default="", help="Names of models; directories of weights come as DIR.")

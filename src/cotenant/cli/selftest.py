@@ -3,18 +3,18 @@
 import click
 
 from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, plain, show, show_json
+from cotenant.cli.output import as_json, show, show_json
 
 
 @click.command(
     "selftest",
-    short_help="Try timing, sharing, sensors and controls of a device.",
     epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.",
 )
 @click.argument("device", metavar="DEVICE", default="cpu")
 @as_json
 def command(*, device: str, as_json: bool) -> int:
     """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
+    from cotenant.analyse.plain import plain
     from cotenant.api.selftest import selftest
     from cotenant.reporting.terminal.selftest import selftest_tables
 

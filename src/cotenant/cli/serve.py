@@ -23,7 +23,7 @@ is finished; a second one ends it at once.
 """
 
 
-@click.command("serve", short_help="Serve several models, each with an objective.", epilog=EPILOG)
+@click.command("serve", epilog=EPILOG)
 @click.argument("tenants", required=False, type=click.Path(path_type=Path))
 @click.option("--device", metavar="NAME", help="Instead of the file's device: cpu, cpu:1, cuda:0, sim:NAME.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cotenant.cli.output import as_json, plain, show_json
+from cotenant.cli.output import as_json, show_json
 from cotenant.cli.output import show as print_parts
 from cotenant.cli.result import show_result
 
@@ -15,13 +15,14 @@ Examples:  cotenant show RUN
 """
 
 
-@click.command("show", short_help="Show the result of runs again.", epilog=EPILOG)
+@click.command("show", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--skip-bad", is_flag=True, help="Of a result file: leave out entries that can't be used.")
+@click.option("--all", "everything", is_flag=True, help="Every table, check and sentence, not only the answer.")
 @as_json
-def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
+def command(*, runs: tuple[Path, ...], skip_bad: bool, everything: bool, as_json: bool) -> None:
     """Show the result of one run folder or several together, or a result file of the original model-search study."""
-    from cotenant.api.show import show, show_device, show_search_results, show_sweeps
+    from cotenant.api.show import show, show_search_results
 
     if len(runs) == 1 and runs[0].is_file() and runs[0].suffix == ".json":
         from cotenant.reporting.terminal.search_results import search_results_parts
@@ -32,8 +33,8 @@ def command(*, runs: tuple[Path, ...], skip_bad: bool, as_json: bool) -> None:
         else:
             print_parts(*search_results_parts(results))
         return
-    summary = show(runs)
+    result = show(runs)
     if as_json:
-        show_json({**plain(summary), "device_use": show_device(runs), "sweeps": show_sweeps(runs)})
+        show_json(result)
     else:
-        show_result(summary, runs)
+        show_result(result, everything=everything)

@@ -10,7 +10,8 @@ _BYTES = {
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
 _WATTS = {"": 1, "w": 1, "kw": 10**3, "mw": 10**6}
-_FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_PERCENT = {"%": 1}
+_FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z%]*)")
 
 
 def memory(text: str) -> int:
@@ -21,6 +22,11 @@ def memory(text: str) -> int:
 def power(text: str) -> float:
     """Watts from `2kW` or `1500W`; a click type."""
     return _quantity(text, _WATTS, "power", "2kW or 1500W")
+
+
+def percent(text: str) -> float:
+    """A share from `10%`; a click type."""
+    return _quantity(text, _PERCENT, "width", "10%") / 100
 
 
 def duration(text: str) -> float:

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import click
 
+from cotenant.cli.bounds import bounded
 from cotenant.cli.output import as_json, show, show_json
 
+MEMORY_BYTES = 1 << 30
+"""On top of what the process has: the database counts its own memory, but not that of every expression."""
+GRACE_S = 10.0
+"""A single expression may not notice that it was stopped."""
 EPILOG = """\b
 Examples:  cotenant sql "select mix, sharing, verdict, count(*) from trials group by all" runs/quick-*
            cotenant sql "select tenant, median(done_ns - intended_ns) / 1e6 as p50_ms
@@ -15,16 +20,19 @@ The tables are trials, tenants, requests, stages, samples and kernels; they can 
 """
 
 
-@click.command("sql", short_help="Put an SQL query to the records of runs.", epilog=EPILOG)
+@click.command("sql", epilog=EPILOG)
 @click.argument("query")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
+              help="Stop the query after this time.")  # fmt: skip
 @as_json
-def command(*, query: str, runs: tuple[Path, ...], as_json: bool) -> None:
+def command(*, query: str, runs: tuple[Path, ...], timeout: float, as_json: bool) -> None:
     """Put QUERY to the records of one run folder or several together."""
     from cotenant.api.sql import sql
     from cotenant.reporting.terminal.row_by_row import Answer
 
-    table = sql(query, runs)
+    with bounded(memory_bytes=MEMORY_BYTES, seconds=timeout + GRACE_S):
+        table = sql(query, runs, limit_s=timeout)
     if as_json:
         show_json([dict(zip(table.columns, row, strict=True)) for row in table.rows])
     else:

@@ -9,10 +9,10 @@ from cotenant.cli.output import as_json, show, show_json
 @as_json
 def command(*, as_json: bool) -> None:
     """List the built-in studies."""
-    from cotenant.api.lists import studies
+    from cotenant.api.lists import list_studies
     from cotenant.reporting.terminal.lists import study_list
 
-    found = studies()
+    found = list_studies()
     if as_json:
         show_json(found)
     else:

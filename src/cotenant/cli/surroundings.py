@@ -3,21 +3,27 @@
 import os
 import resource
 import sys
+from typing import TYPE_CHECKING
 
-from cotenant.cli.failures import Failure
+if TYPE_CHECKING:
+    from cotenant.cli.failures import Failure
 
 LEAST_ADDRESS_SPACE = 1 << 30
 """Numerical libraries and the database reserve about this much before they hold a single number. With less they end
 the process themselves, with a message of their own."""
 
 
-def refusal() -> Failure | None:
+def refusal() -> "Failure | None":
     """Why nothing can be done here, if that is so."""
     closed = _fill_streams()
     if 1 in closed:
+        from cotenant.cli.failures import Failure
+
         return Failure("the standard output is closed.", hint="send it to a file, or to /dev/null")
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        from cotenant.cli.failures import Failure
+
         return Failure(
             f"the limit of virtual memory (ulimit -v) is {limit >> 20} MiB, which is too little to load libraries.",
             hint=f"raise it to {LEAST_ADDRESS_SPACE >> 20} MiB or more",

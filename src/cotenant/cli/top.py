@@ -11,7 +11,7 @@ Examples:  cotenant top
 """
 
 
-@click.command("top", short_help="Show how a running server stands.", epilog=EPILOG)
+@click.command("top", epilog=EPILOG)
 @click.argument("address", metavar="[URL]", default="http://127.0.0.1:8700")
 @click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.2), default=1.0, show_default=True,
               help="How often to look.")  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cotenant.cli.exits import Exit
-from cotenant.cli.output import as_json, console, plain, show_json
+from cotenant.cli.output import as_json, console, show_json
 
 if TYPE_CHECKING:
     from cotenant.store.verifying import Verified
@@ -21,11 +21,12 @@ is 0 if all runs are whole, 1 if one is damaged, 2 if one was written without se
 """
 
 
-@click.command("verify", short_help="Check that runs are as they were written.", epilog=EPILOG)
+@click.command("verify", epilog=EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @as_json
 def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
     """Check that every file of the run folders is as it was written, and name what is damaged or gone."""
+    from cotenant.analyse.plain import plain
     from cotenant.api.verify import verify
 
     found = verify(runs)
@@ -40,8 +41,9 @@ def command(*, runs: tuple[Path, ...], as_json: bool) -> int:
 
 def _words(one: "Verified") -> str:
     from cotenant.reporting.terminal.literal import literal
+    from cotenant.text import amount
 
-    lines = [f"{one.run}: {one.state}, {one.trials} trial{'' if one.trials == 1 else 's'}"]
+    lines = [f"{one.run}: {one.state}, {amount(one.trials, 'trial')}"]
     if one.unsealed:
         lines.append(f"  {one.unsealed} were written without a seal: damage to them can't be noticed")
     lines += [f"  {sentence}" for sentence in one.damaged]

@@ -16,7 +16,7 @@ Only this machine can connect, and nothing is ever written. Ctrl-C ends it.
 BEHIND = 10
 
 
-@click.command("view", short_help="Show a folder of runs in a browser.", epilog=EPILOG)
+@click.command("view", epilog=EPILOG)
 @click.argument("directory", metavar="[DIR]", default="runs", type=click.Path(path_type=Path))
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8765, show_default=True,
               help="Where to listen on 127.0.0.1; 0 takes a free port.")  # fmt: skip

@@ -9,13 +9,13 @@ from cotenant.cli.output import as_json, console, show, show_json
 EPILOG = """\b
 Examples:  cotenant workloads encoder
            cotenant workloads bert-base --kernels --device sim:a100-sxm4-40gb --batch 8
-           cotenant workloads resnet50 --kernels --fusion engine --json
+           cotenant workloads resnet50 --kernels --software tensorrt --json
 
 Kernels come from a dry run of the real model without its weights; their times are simulated.
 """
 
 
-@click.command("workloads", short_help="List the workloads, or those that fit a name.", epilog=EPILOG)
+@click.command("workloads", epilog=EPILOG)
 @click.argument("words", metavar="[FILTER]", required=False)
 @click.option("--kernels", is_flag=True, help="The kernels of one request of the workload that FILTER names.")
 @click.option("--device", metavar="DEVICE", help="A simulated GPU.  [default: sim:a100-sxm4-40gb]")
@@ -23,7 +23,7 @@ Kernels come from a dry run of the real model without its weights; their times a
 @click.option("--seq", metavar="TOKENS", type=click.IntRange(min=1), help="Tokens per item.")
 @click.option("--dtype", metavar="DTYPE", help="Number format; default: what the GPU does well.")
 @click.option("--train", is_flag=True, help="A training step instead of inference.")
-@click.option("--fusion", type=click.Choice(["eager", "compile", "engine"]), help="Which operators become one kernel.")
+@click.option("--software", metavar="SOFTWARE", help="How it is executed: eager, compile, tensorrt, ...")
 @as_json
 def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) -> None:
     """List the workloads of the catalogue, or those whose name, family or description contains FILTER.
@@ -39,11 +39,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
     if asked:
         raise click.UsageError(f"--{next(iter(asked))} goes with --kernels.")
 
-    from cotenant.api.lists import workloads
+    from cotenant.api.lists import list_workloads
     from cotenant.reporting.terminal.lists import workload_list
 
     console(talk=True).print("describing the workloads (a moment the first time, then remembered)", style="dim")
-    found = workloads(words)
+    found = list_workloads(words)
     if as_json:
         show_json(found)
     elif found:
@@ -53,11 +53,11 @@ def command(*, words: str | None, kernels: bool, as_json: bool, **options: Any) 
 
 
 def _kernels(name: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from cotenant.api.kernels import kernels
+    from cotenant.api.kernels import list_kernels
     from cotenant.reporting.terminal.kernels import kernel_page
 
-    where = {key: asked.pop(key) for key in ("device", "fusion") if key in asked}
-    trace = kernels(name, **where, **asked)
+    where = {key: asked.pop(key) for key in ("device", "software") if key in asked}
+    trace = list_kernels(name, **where, **asked)
     if as_json:
         show_json(trace)
     else:

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.devices.nvidia.sensor_faults import faults
-from cotenant.measure.checks import CheckedTrial, failures, verdict
+from cotenant.analyse.energy.sensor_faults import faults
+from cotenant.measure.checks import SHORT_S, CheckedTrial, failures, verdict
 from cotenant.measure.gather import SeatOutcome, Timing, facts_of, in_window, request_table, stage_table, tenant_row
 from cotenant.measure.sampler import Samples
-from cotenant.measure.tenants.own_use import OWN_CPU, share_of_window
+from cotenant.measure.tenants.own_use import OWN_CPU, growths, share_of_window
 from cotenant.tenancy.nouns import Trial
-from cotenant.tenancy.records import TrialRecords
+from cotenant.tenancy.records import CANARY, Columns, TrialRecords
 
 CPU_BUSY = "cpu_busy_s"
 CPU_STEAL = "cpu_steal_s"
+PACKAGE_BUSY, PACKAGE_CORES = "package_busy_s", "package_cores"
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
 """Of a CPU and of a GPU."""
 
@@ -43,6 +44,13 @@ class Circumstances:
     """One sentence for each device that was not as cool as asked."""
     foreign_jobs: tuple[str, ...] = ()
     """One sentence for each device on which somebody else ran."""
+    stretch: tuple[Samples, Timing] | None = None
+    """Of all trials that it was carried out with: shares of less than a second are mostly clock ticks."""
+
+    def share(self, sensor: str) -> float | None:
+        """A counter of CPU seconds as a share of the cores' time."""
+        samples, timing = self.stretch or (self.samples, self.timing)
+        return share_of_window(samples, sensor, timing, self.cores)
 
 
 def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstances) -> TrialRecords:
@@ -61,12 +69,15 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
             sharing_violations=around.sharing_violations,
             control_violations=around.control_violations,
             foreign_share=_foreign_share(around),
-            steal_share=share_of_window(around.samples, CPU_STEAL, timing, around.cores),
+            beside_share=_beside_share(around),
+            steal_share=around.share(CPU_STEAL),
             clock_spread=_clock_spread(around),
             sensors_lost=(*around.samples.lost, *_lying(around)),
             devices_lost=around.devices_lost,
             not_ready=around.not_ready,
             foreign_jobs=around.foreign_jobs,
+            short=trial.window_s < SHORT_S,
+            simulated=around.simulated,
         )
     )
     return TrialRecords(
@@ -98,7 +109,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
         ),
         requests=request_table(outcomes, counted),
         stages=stage_table(outcomes),
-        samples=around.samples.columns,
+        samples=_with_canaries(outcomes, around),
     )
 
 
@@ -107,11 +118,43 @@ def _member(outcome: SeatOutcome, around: Circumstances) -> dict[str, Any]:
     return {} if name is None else {"member": around.identities.get(name, name)}
 
 
+def _with_canaries(outcomes: Sequence[SeatOutcome], around: Circumstances) -> Columns:
+    """What the sensors read, and how long the plain loop took that each tenant timed beside its requests."""
+    read = [
+        (outcome.tenant.name, outcome.result.canary_ns / 1e3)
+        for outcome in outcomes
+        if outcome.result is not None and outcome.result.canary_ns is not None
+    ]
+    if not read:
+        return around.samples.columns
+    mine: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
+        "t_ns": np.full(len(read), around.timing.window_end_ns, np.int64),
+        "device": np.full(len(read), around.device),
+        "sensor": np.full(len(read), CANARY),
+        "value": np.array([value for _, value in read]),
+        "unit": np.full(len(read), "us"),
+        "source": np.array([name for name, _ in read]),
+    }
+    columns = around.samples.columns
+    return mine if not columns else {name: np.concatenate([columns[name], mine[name]]) for name in mine}
+
+
 def _foreign_share(around: Circumstances) -> float | None:
-    busy = share_of_window(around.samples, CPU_BUSY, around.timing, around.cores)
-    own = share_of_window(around.samples, OWN_CPU, around.timing, around.cores)
+    busy, own = around.share(CPU_BUSY), around.share(OWN_CPU)
     # Counters move in steps of clock ticks: their difference may leave what is possible by a little.
     return None if busy is None or own is None else min(max(busy - own, 0.0), 1.0)
+
+
+def _beside_share(around: Circumstances) -> float | None:
+    """What others took of the sockets that the device's cores are on; a hog beside the device slows it too."""
+    counts = [float(values[-1]) for _, values in around.samples.by_device(PACKAGE_CORES).values() if values.size]
+    own = growths(around.samples, OWN_CPU, around.timing)
+    busy = growths(around.samples, PACKAGE_BUSY, around.timing)
+    if not counts or not own or not busy:
+        return None
+    # Members of a group that share a socket each see all of it: it is counted once.
+    available_s = max(counts) * (around.timing.window_end_ns - around.timing.window_start_ns) / 1e9
+    return min(max((max(busy) - sum(own)) / available_s, 0.0), 1.0)
 
 
 def _clock_spread(around: Circumstances) -> float | None:

@@ -9,7 +9,7 @@ from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Trial
 from cotenant.tenancy.records import TrialRecords
 
-WARM_S = (0.25, 5.0)
+WARM_S = (0.25, 2.0)
 """A fresh tenant serves at least and at most this long before its first trial."""
 
 
@@ -22,6 +22,16 @@ class Bench(Protocol):
 
     def carry_out(self, trial: Trial, *, session: int, rates: Mapping[str, float]) -> TrialRecords:
         """One trial; whatever happens to its tenants is recorded, never raised."""
+        ...
+
+    def carry_out_some(
+        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
+    ) -> tuple[TrialRecords, ...]:
+        """As many of these trials, the first among them, as are best carried out without a pause in between."""
+        ...
+
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by the study's tenant, as far as `prepare` has shown them."""
         ...
 
     def refresh(self) -> None:

@@ -13,6 +13,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 CALIBRATION_BLOCK = -1
 FIRST_NUMBER = 1_000_000
 """Calibration trials are numbered from here, so that those of the blocks don't depend on how many there were."""
+NUMBERS = range(FIRST_NUMBER, 2 * FIRST_NUMBER)
 INSTRUMENT_RATE_RPS = 1000
 
 

@@ -12,6 +12,8 @@ FAILED_SHARE = 0.01
 LAG_FLOOR_NS = 1_000_000
 LAG_SHARE = 0.10
 REQUESTS_MIN = 10
+SHORT_S = 1.0
+"""Windows below this are judged together, cell by cell: each holds too little to say whether it was steady."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,12 @@ CHECKS: dict[str, Check] = {
             "shorten the window or enlarge the batch: requests came faster than the warm-up suggested",
         ),
         Check(
+            "requests_served",
+            "invalid",
+            "each tenant served at least one request in the window",
+            "lengthen the window: --set window=10s",
+        ),
+        Check(
             "enough_requests",
             "unstable",
             f"each tenant had at least {REQUESTS_MIN} requests in the window",
@@ -90,7 +98,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "quiet_machine",
             "unstable",
-            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device",
+            f"processes outside the study took less than {FOREIGN_SHARE:.0%} of the device and of its whole socket",
             "stop other work on this machine; `cotenant doctor` names it",
         ),
         Check(
@@ -157,12 +165,24 @@ class CheckedTrial:
     sharing_violations: tuple[str, ...] = ()
     control_violations: tuple[str, ...] = ()
     foreign_share: float | None = None
+    beside_share: float | None = None
+    """What others took of the cores that share a socket with the device, the device's own among them."""
     steal_share: float | None = None
     clock_spread: float | None = None
     sensors_lost: tuple[str, ...] = ()
     devices_lost: tuple[str, ...] = ()
     not_ready: tuple[str, ...] = ()
     foreign_jobs: tuple[str, ...] = ()
+    short: bool = False
+    """One of many short windows: whether requests suffice and times are steady shows in all of them together."""
+    simulated: bool = False
+    """A model computed it: a clock that a power limit pulls down, and times that grow with it, are results."""
+
+    @property
+    def elsewhere(self) -> frozenset[str]:
+        """Checks that this trial alone is not judged by."""
+        judged_together = {"enough_requests", "steady", "clock_stable"} if self.short else set()
+        return frozenset(judged_together | ({"steady", "clock_stable"} if self.simulated else set()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +197,7 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     """Every failed check with one sentence, in the order of `CHECKS`."""
     found: list[tuple[str, str]] = []
     for tenant in facts.tenants:
-        found += _of_tenant(tenant)
+        found += [failed for failed in _of_tenant(tenant) if failed[0] not in facts.elsewhere]
     found += [("sharing_verified", sentence) for sentence in facts.sharing_violations]
     found += [("controls_applied", sentence) for sentence in facts.control_violations]
     found += [("device_present", sentence) for sentence in facts.devices_lost]
@@ -185,10 +205,18 @@ def failures(facts: CheckedTrial) -> tuple[CheckFailure, ...]:
     found += [("start_temperature", sentence) for sentence in facts.not_ready]
     if facts.foreign_share is not None and facts.foreign_share >= FOREIGN_SHARE:
         found.append(("quiet_machine", f"other processes took {facts.foreign_share:.0%} of the device"))
+    elif facts.beside_share is not None and facts.beside_share >= FOREIGN_SHARE:
+        found.append(
+            (
+                "quiet_machine",
+                f"other processes took {facts.beside_share:.0%} of the socket whose cache and memory it shares",
+            )
+        )
     if facts.steal_share is not None and facts.steal_share >= STEAL_SHARE:
         found.append(("no_steal", f"the hypervisor took {facts.steal_share:.0%} of the device's time"))
-    if facts.clock_spread is not None and facts.clock_spread >= CLOCK_SPREAD:
-        found.append(("clock_stable", f"the clock varied by {facts.clock_spread:.0%} over the window"))
+    spread = None if "clock_stable" in facts.elsewhere else facts.clock_spread
+    if spread is not None and spread >= CLOCK_SPREAD:
+        found.append(("clock_stable", f"the clock varied by {spread:.0%} over the window"))
     found += [("sensors_present", sentence) for sentence in facts.sensors_lost]
     rank = {name: position for position, name in enumerate(CHECKS)}
     return tuple(CheckFailure(CHECKS[name], reason) for name, reason in sorted(found, key=lambda f: rank[f[0]]))
@@ -210,7 +238,9 @@ def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
         found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
     if tenant.overflowed:
         found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))
-    if tenant.served < REQUESTS_MIN:
+    if tenant.served == 0:
+        found.append(("requests_served", f"{tenant.name} served no request in the window"))
+    elif tenant.served < REQUESTS_MIN:
         found.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))
     if tenant.unfinished:
         found.append(

@@ -34,6 +34,13 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something that the user should know before the run ends: a load that can't be kept up with."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
     """A trial begins."""
 
@@ -91,7 +98,7 @@ class RunEnded:
     """`precise enough`, `time budget used`, `all blocks done`, `interrupted`, ..."""
 
 
-Event = RunStarted | Preparing | TrialStarted | TrialDone | BlockDone | RunEnded
+Event = RunStarted | Preparing | Noticed | TrialStarted | TrialDone | BlockDone | RunEnded
 Listener = Callable[[Event], None]
 
 

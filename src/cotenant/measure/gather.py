@@ -14,6 +14,9 @@ from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
 
+MODEL_ERROR = "model_error"
+"""What a simulated tenant says about how far it may be off."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -183,6 +186,7 @@ def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
         "batch": tenant.workload.batch,
         "seq": tenant.workload.seq,
         "dtype": tenant.workload.dtype,
+        "software": tenant.workload.software,
         "load": str(tenant.load),
         "rate_rps": outcome.rate_rps,
         "slo_ms": tenant.slo.latency_ms if tenant.slo else None,
@@ -202,7 +206,8 @@ def tenant_row(outcome: SeatOutcome, facts: CheckedTenant) -> Mapping[str, Any]:
             "seq": ready.seq,
             "dtype": ready.dtype,
             "weights": ready.weights,
-            "facts": json.dumps(dict(ready.facts), default=str),
+            "facts": json.dumps({k: v for k, v in ready.facts.items() if k != MODEL_ERROR}, default=str),
+            MODEL_ERROR: json.dumps(ready.facts[MODEL_ERROR]) if MODEL_ERROR in ready.facts else None,
             "pid": ready.pid,
             "threads": ready.observed.get("threads", tenant.threads),
             "observed": json.dumps(dict(ready.observed), default=str),

@@ -3,30 +3,35 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from cotenant.devices.group import MemberProbe
-from cotenant.devices.protocol import Device, Probe, SeatReport
+from cotenant.devices.protocol import Arrangement, Device, Probe, SeatReport
 from cotenant.errors import CotenantError, DeviceError, SharingUnavailable, TenantFailed
 from cotenant.measure.assemble import Circumstances, assemble
+from cotenant.measure.checks import SHORT_S
 from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Sampler, Samples
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
-from cotenant.measure.tenants.common_start import serve_together
 from cotenant.measure.tenants.fixtures import Fixtures
 from cotenant.measure.tenants.host_process import HostProcess
+from cotenant.measure.tenants.messages import WindowTimes
 from cotenant.measure.tenants.own_use import OwnUseProbe
-from cotenant.measure.tenants.pool import Placement, TenantPool
-from cotenant.measure.tenants.seat_run import open_seats
+from cotenant.measure.tenants.pool import TenantPool
+from cotenant.measure.tenants.seat_run import Place, open_seats
+from cotenant.measure.tenants.sequence import Window, begun, serve_sequence
 from cotenant.study.preconditions import Before
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import TrialRecords
 from cotenant.workloads.protocol import Properties
 
 NS = 1_000_000_000
-START_DELAY_NS = 30_000_000
-"""Between the order and the common start: enough for every host to read it."""
+CHUNK_S = 1.5
+"""Trials are carried out and committed in stretches of about this long: a killed run loses no more."""
 MEMORY_SHARE = 0.9
 """Of the free memory, for tenants: the rest is for the page cache and the runner."""
 
@@ -101,46 +106,71 @@ class LiveBench:
             rates: What each of the study's tenants can do alone, requests per second; only needed for loads that
                 are given as a share of it.
         """
+        [records] = self.carry_out_some([trial], session=session, rates=rates)
+        return records
+
+    def carry_out_some(
+        self, trials: Sequence[Trial], *, session: int, rates: Mapping[str, float]
+    ) -> tuple[TrialRecords, ...]:
+        """About a second's worth of these trials, the first among them, without a pause in between.
+
+        They are those of the first one's configuration: tenants that stay up can switch from one to the next.
+        """
         started_utc = now_utc()
-        used = self._device.only([tenant.member for tenant in trial.tenants])
+        first = trials[0]
+        used = self._device.only([tenant.member for tenant in first.tenants])
         probes = self._probes_of(used)
         readiness = self._preconditions.wait(probes)
         others = used.foreign_processes(self._pool.pids())
-        violations: tuple[str, ...] = ()
         control_violations: Sequence[str] = ()
         gone: tuple[str, ...] = ()
         try:
-            with used.apply(trial.settings) as control_violations:
-                outcomes, timing, samples, violations = self._arranged(used, trial, probes, rates)
+            with used.apply(first.settings) as control_violations:
+                found = self._served_together(used, self._alike(used, trials), probes, rates)
         except DeviceError as error:
             # What never worked is the user's to fix. What did is a device that was lost: the others' trials go on.
             if not used.names or not self._served.issuperset(used.names):
                 raise
-            outcomes, timing, samples = self._unserved(trial, error)
+            found = [self._unserved(first, error)]
             gone = (error.message,)
         gone = gone or used.lost()
         if not gone:
             self._served.update(used.names)
-        return assemble(
-            trial,
-            outcomes,
-            Circumstances(
-                run=self._run,
-                session=session,
-                device=self._device.name,
-                simulated=self._device.simulated,
-                cores=used.host_cores,
-                started_utc=started_utc,
-                timing=timing,
-                samples=readiness.added_to(samples, timing.start_ns),
-                sharing_violations=violations,
-                control_violations=tuple(control_violations),  # after leaving: some show only at the end
-                identities=used.identities(),
-                devices_lost=gone,
-                not_ready=readiness.unmet or self._preconditions.unsteady(samples, timing),
-                foreign_jobs=others,
-            ),
+        span = _span([one.timing for one in found])
+        alone = len(found) == 1
+        return tuple(
+            assemble(
+                one.trial,
+                one.outcomes,
+                Circumstances(
+                    run=self._run,
+                    session=session,
+                    device=self._device.name,
+                    simulated=self._device.simulated,
+                    cores=used.host_cores,
+                    started_utc=started_utc,
+                    timing=one.timing,
+                    samples=readiness.added_to(
+                        one.samples if alone else one.samples.between(one.timing.start_ns, one.timing.window_end_ns),
+                        one.timing.start_ns,
+                    ),
+                    sharing_violations=one.violations,
+                    control_violations=tuple(control_violations),  # after leaving: some show only at the end
+                    identities=used.identities(),
+                    devices_lost=gone,
+                    not_ready=readiness.unmet or self._preconditions.unsteady(one.samples, one.timing),
+                    foreign_jobs=others,
+                    stretch=(one.samples, span),
+                ),
+            )
+            for one in found
         )
+
+    def request_times(self, trials: Sequence[Trial]) -> Mapping[str, float]:
+        """Seconds of a request alone by the study's tenant, as seen while they were warmed up."""
+        seen = self._pool.request_times()
+        tenants = {tenant.of: tenant.workload.model_dump_json() for trial in trials for tenant in trial.tenants}
+        return {of: seen[workload] for of, workload in tenants.items() if workload in seen}
 
     def pause(self, seconds: float) -> None:
         """Let time go by."""
@@ -151,76 +181,133 @@ class LiveBench:
         mine = set(used.identities().values())
         return [probe for probe in self._probes if not isinstance(probe, MemberProbe) or probe.device in mine]
 
-    def _arranged(
-        self, used: Device, trial: Trial, probes: Sequence[Probe], rates: Mapping[str, float]
-    ) -> tuple[list[SeatOutcome], Timing, Samples, tuple[str, ...]]:
-        """Carry the trial out where it is laid out; with sentences for what is not shared as asked."""
-        arrangement = used.arrange(trial.sharing, trial.tenants)
-        try:
-            self._fixtures.set_up(arrangement.fixture)
-            placements = self._pool.place(arrangement.hosts, trial.tenants)
-        except SharingUnavailable as refusal:
-            return *self._unserved(trial, refusal), (refusal.message,)
-        except TenantFailed as failure:
-            return *self._unserved(trial, failure), ()
-        order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
-        outcomes, timing, samples = self._serve(trial, order, placements, probes, rates)
-        reports = _reports(outcomes)
-        # The dead can't say where they run: that they died is enough.
-        violations = arrangement.verify(reports) if len(reports) == len(outcomes) else ()
-        return outcomes, timing, samples, violations
+    def _alike(self, used: Device, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that need nothing set up anew between them."""
+        if len(trials) == 1 or used.names or self._preconditions.asked:
+            return [trials[0]]
+        fixture = used.arrange(trials[0].sharing, trials[0].tenants).fixture
+        alike = []
+        for trial in trials:
+            other = used.arrange(trial.sharing, trial.tenants).fixture
+            apart = other is not fixture and any(one is not None and one.alone for one in (fixture, other))
+            if trial.settings == trials[0].settings and not apart:
+                alike.append(trial)
+        ends = np.cumsum([trial.window_s + trial.lead_s for trial in alike])
+        parts = max(1, round(float(ends[-1]) / CHUNK_S))  # of equal length: no short rest with a commit of its own
+        return alike[: min(int(np.searchsorted(ends, ends[-1] / parts)) + 1, Board.WINDOWS)]
+
+    def _served_together(
+        self, used: Device, trials: Sequence[Trial], probes: Sequence[Probe], rates: Mapping[str, float]
+    ) -> "list[_Served]":
+        """Place as many of these trials as there is room for, and carry them out one after another."""
+        placed: list[tuple[Trial, Arrangement, list[Place]]] = []
+        kept: list[HostProcess] = []
+        for trial in trials:
+            arrangement = used.arrange(trial.sharing, trial.tenants)
+            try:
+                self._fixtures.set_up(arrangement.fixture)
+                placements = self._pool.place(arrangement.hosts, trial.tenants, keep=kept)
+            except (SharingUnavailable, TenantFailed) as failure:
+                if placed:
+                    break  # it comes again, as the first
+                sentence = (failure.message,) if isinstance(failure, SharingUnavailable) else ()
+                return [self._unserved(trial, failure, sentence)]
+            if placements is None:
+                break
+            order = [seat.tenant for plan in arrangement.hosts for seat in plan.seats]
+            found = [(place.host, seat) for place in placements for seat in place.seats]
+            places = [place for _, place in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+            placed.append((trial, arrangement, places))
+            kept += [place.host for place in placements]
+        served = self._serve(placed, probes, rates)
+        if served:
+            return served
+        # Somebody died before its turn came. Alone, whatever happens to it is the trial's result.
+        return self._served_together(used, trials[:1], probes, rates)
 
     def _serve(
         self,
-        trial: Trial,
-        order: Sequence[int],
-        placements: Sequence[Placement],
+        placed: "Sequence[tuple[Trial, Arrangement, list[Place]]]",
         probes: Sequence[Probe],
         rates: Mapping[str, float],
-    ) -> tuple[list[SeatOutcome], Timing, Samples]:
-        found = [(place.host, seat) for place in placements for seat in place.seats]
-        places = [place for _, place in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
-        timing = _timing(trial, places)
-        with open_seats(trial, places, timing, rates) as seats:
-            hosts = list(dict.fromkeys(seat.host for seat in seats))
+    ) -> "list[_Served]":
+        # On a GPU the time of a request hardly depends on the host's core; of long windows few are made; and the
+        # calibration measures the instrument as it is without.
+        blocks = [trial for trial, _, _ in placed if trial.block >= 0]
+        canary = self._device.kind == "cpu" and any(trial.window_s < SHORT_S for trial in blocks)
+        laid_out = [(trial, _times(trial, places), places) for trial, _, places in placed]
+        with open_seats(laid_out, rates, canary=canary) as sequence:
+            windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
+            hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
             with Sampler(self._device.name, [*probes, OwnUseProbe([h.pid for h in hosts])]) as sampler:
-                serve_together(seats, self._board, timing)
-            outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in seats]
-        for seat in seats:
-            if seat.result is None or seat.result.gave_up or seat.result.out_of_memory:
+                serve_sequence(windows, self._board)
+            samples = sampler.samples()
+            found = []
+            for window in windows if len(windows) == 1 else begun(windows, self._board):
+                number = window.seats[0].window
+                timing = window.timing(self._board.start[number])
+                outcomes = [seat.outcome(self._properties(seat.tenant), self._board, timing) for seat in window.seats]
+                reports = _reports(outcomes)
+                # The dead can't say where they run: that they died is enough.
+                complete = len(reports) == len(outcomes)
+                violations = placed[number][1].verify(reports) if complete else ()
+                found.append(_Served(window.trial, outcomes, timing, samples, violations))
+        for seat in (seat for window in windows for seat in window.seats):
+            if seat.host.fate is not None or (seat.result and (seat.result.gave_up or seat.result.out_of_memory)):
                 self._pool.drop(seat.host)  # the next trial gets a fresh one
         for host in hosts:
             if host.alive:
                 host.trim_log()
-        samples = sampler.samples()
         self._probes = [
             probe for probe in self._probes if probe not in samples.lost_probes
         ]  # said once, not every trial
-        return outcomes, timing, samples
+        return found
 
-    def _unserved(self, trial: Trial, failure: CotenantError) -> tuple[list[SeatOutcome], Timing, Samples]:
+    def _unserved(self, trial: Trial, failure: CotenantError, violations: tuple[str, ...] = ()) -> "_Served":
         """The outcome of a trial whose mix never stood."""
         now = time.monotonic_ns()
         outcomes = [
             SeatOutcome(tenant, None, self._properties(tenant), None, None, f"did not serve: {failure.message}", None)
             for tenant in trial.tenants
         ]
-        return outcomes, Timing(now, now, now + int(trial.window_s * 1e9), now), Samples({}, ())
+        return _Served(
+            trial, outcomes, Timing(now, now, now + int(trial.window_s * 1e9), now), Samples({}, ()), violations
+        )
 
     def _release(self) -> None:
         self._board.close()
         os.close(self._board_fd)
 
 
-def _timing(trial: Trial, places: Sequence[tuple[HostProcess, int]]) -> Timing:
-    """When things happen: a common start, a lead together, the window, and time to finish what was due in it."""
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A trial that was carried out."""
+
+    trial: Trial
+    outcomes: list[SeatOutcome]
+    timing: Timing
+    samples: Samples
+    """Of the whole sequence that it was part of."""
+    violations: tuple[str, ...]
+
+
+def _times(trial: Trial, places: Sequence[Place]) -> WindowTimes:
+    """How long things take: a lead together, the window, and time to finish what was due in it."""
     slowest_s = max(host.ready.seats[seat].request_s for host, seat in places if host.ready)
     deepest = max(tenant.load.outstanding for tenant in trial.tenants)  # what is due last has so many in front of it
     patience_s = max(1.0, trial.window_s / 2) + (2 + deepest) * slowest_s * len(places)
-    start = time.monotonic_ns() + START_DELAY_NS
-    window_start = start + int(trial.lead_s * NS)
-    window_end = window_start + int(trial.window_s * NS)
-    return Timing(start, window_start, window_end, window_end + int(patience_s * NS))
+    return WindowTimes(
+        seats=len(places),
+        lead_ns=int(trial.lead_s * NS),
+        window_ns=int(trial.window_s * NS),
+        patience_ns=int(patience_s * NS),
+    )
+
+
+def _span(timings: Sequence[Timing]) -> Timing:
+    """From the first start to the last window's end."""
+    start, end = timings[0].start_ns, timings[-1].window_end_ns
+    return Timing(start, start if len(timings) > 1 else timings[0].window_start_ns, end, timings[-1].deadline_ns)
 
 
 def _reports(outcomes: Sequence[SeatOutcome]) -> list[SeatReport]:

@@ -1,4 +1,8 @@
-"""One run at a time per device, machine-wide. The kernel holds the lock, so a killed run never leaves a stale one."""
+"""One run at a time per device, machine-wide. The kernel holds the lock, so a killed run never leaves a stale one.
+
+Locks are names of sockets, which all users and temporary folders share (see `host_locks`). `COTENANT_LOCKS` names a
+folder for lock files instead, e.g. one that several containers mount.
+"""
 
 import contextlib
 import fcntl
@@ -6,11 +10,11 @@ import json
 import logging
 import os
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cotenant.errors import DeviceBusy
+from cotenant.measure import host_locks
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +24,30 @@ _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 @contextlib.contextmanager
 def device_lock(keys: Sequence[str], *, run: str, directory: Path | None = None) -> Iterator[None]:
     """Hold the physical resources named by ``keys``; DeviceBusy names who holds one of them."""
-    directory = directory or Path(tempfile.gettempdir()) / "cotenant-locks"
+    named = os.environ.get("COTENANT_LOCKS")
+    directory = directory or (Path(named) if named else None)
     with contextlib.ExitStack() as held:
+        if directory is None:
+            for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
+                held.enter_context(_on_host(key, run))
+            yield
+            return
         folder = held.enter_context(_opened_directory(directory))
-        for key in sorted(keys):  # one order for everybody: two runs can't wait for each other half way
+        for key in sorted(keys):
             log.debug("locking %s", key)
             held.enter_context(_one(directory / f"{_slug(key)}.lock", folder, key, run))
+        yield
+
+
+@contextlib.contextmanager
+def _on_host(key: str, run: str) -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        try:
+            holder = held.enter_context(host_locks.held(key, run))
+        except OSError as error:
+            raise _unusable(f"{key} can't be locked", error) from error
+        if holder is not None:
+            raise _busy(key, holder)
         yield
 
 
@@ -38,7 +60,11 @@ def _opened_directory(directory: Path) -> Iterator[int]:
     except OSError as error:
         raise _unusable(f"the folder of locks {directory} can't be used", error) from error
     try:
-        if os.fstat(folder).st_uid == os.geteuid():
+        owner = os.fstat(folder).st_uid
+        if owner not in {0, os.geteuid()}:
+            # Whoever owns the folder can replace what is in it, and let two runs hold the same lock.
+            raise _unusable(f"the folder of locks {directory} can't be used", OSError(0, "it belongs to another user"))
+        if owner == os.geteuid():
             os.fchmod(folder, 0o1777)  # users share the folder as they share the device
         yield folder
     finally:
@@ -55,10 +81,7 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DeviceBusy(
-                f"{key} is being measured by {_holder(fd)}; two runs on one device would measure each other",
-                hint="wait until that run has ended, or choose another device with --device",
-            ) from None
+            raise _busy(key, _holder(fd)) from None
         except OSError as error:
             raise _unusable(f"{key} can't be locked by {path}", error) from error
         with contextlib.suppress(OSError):  # who holds it is a courtesy: a full disk or a foreign file must not matter
@@ -67,6 +90,13 @@ def _one(path: Path, folder: int, key: str, run: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _busy(key: str, holder: str) -> DeviceBusy:
+    return DeviceBusy(
+        f"{key} is being measured by {holder}; two runs on one device would measure each other",
+        hint="wait until that run has ended, or choose another device with --device",
+    )
 
 
 def _opened(name: str, folder: int) -> int:
@@ -101,7 +131,7 @@ def _holder(fd: int) -> str:
 def _unusable(what: str, error: OSError) -> DeviceBusy:
     return DeviceBusy(
         f"{what}: {(error.strerror or str(error)).lower()}",
-        hint="remove it if its owner is gone, or set TMPDIR to a folder of your own",
+        hint="set COTENANT_LOCKS to a folder of your own, and make sure that no other run uses the device",
     )
 
 

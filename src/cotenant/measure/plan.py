@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
+from cotenant.study import windows
 from cotenant.study.consistency import MOST_TRIALS
 from cotenant.study.expand import expand, trials_per_block
 from cotenant.study.model import Study
@@ -32,12 +33,16 @@ class RunPlan:
         """How many trials each block has."""
         return len(self.block(0).trials)
 
+    def with_study(self, study: Study) -> "RunPlan":
+        """The same trials of a study whose windows are known now."""
+        return replace(self, study=study)
+
     def block(self, number: int) -> Block:
         """The trials of one block, in their order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
         whole = expand(study, number, self.modes, self.members)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
-        return Block(number=number, trials=kept)
+        return Block(number=number, trials=windows.with_a_long_one(kept, number))
 
 
 def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -> RunPlan:
@@ -48,6 +53,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         StudyError: It can't be spread over the device as it says.
         DeviceError: The device has no such control, or not this value of it, or this user may not set it.
     """
+    study = windows.settled(study, switched=not device.simulated and not device.names)
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
     trials = trials_per_block(study, modes, device.names)

@@ -63,6 +63,11 @@ class Preconditions:
         self._before, self._device, self._now, self._sleep = before, device, now, sleep
         self._idle_c: dict[str, float] = {}
 
+    @property
+    def asked(self) -> bool:
+        """The study asks for something."""
+        return self._before is not None
+
     def look(self, probes: Sequence[Probe]) -> dict[str, float]:
         """Temperatures now; the lowest ever seen of a device is what it has idle."""
         seen = temperatures(probes, self._device)

@@ -1,20 +1,35 @@
-"""Carries out a study: blocks of trials until the answer is precise enough, each trial on disk before the next."""
+"""Carries out a study: blocks of trials until the answer is precise enough, each chunk on disk before the next.
+
+Blocks of short windows are carried out several at a time, about a second's worth.
+"""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from cotenant import interruption
-from cotenant.analyse.sharing.slowdown import current_slowdowns
+from cotenant.analyse.estimates.sequential import anytime_interval
+from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
 from cotenant.measure import calibration, stopping
 from cotenant.measure.bench import Bench
-from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Preparing, TrialDone, TrialStarted
+from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import RunPlan
+from cotenant.measure.switching import Switching
+from cotenant.measure.visiting import CellKey, Visits
 from cotenant.store.folder import RunFolder
 from cotenant.store.observe import observations, observe_trial
+from cotenant.store.reading import open_runs
+from cotenant.study import windows
 from cotenant.study.expand import needs_capacity
-from cotenant.tenancy.nouns import Block, Trial
-from cotenant.tenancy.records import TenantObservation, TrialRecords
+from cotenant.study.feasibility import impossible
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
+
+STRETCH_S = 1.0
+"""Blocks are carried out together until they take this long."""
+LOOKING_SHARE = 0.005
+"""Of the time goes into looking at the results so far, at most."""
 
 
 class Runner:
@@ -28,91 +43,213 @@ class Runner:
         *,
         session: int,
         listener: Listener,
+        simulated: bool = False,
     ) -> None:
         self._plan, self._study, self._bench, self._folder = plan, plan.study, bench, folder
-        self._session, self._listener = session, listener
+        self._session, self._listener, self._simulated = session, listener, simulated
         self._rates: dict[str, float] = dict(folder.manifest.get("capacity_rps", {}))
-        self._seen: list[TenantObservation] = []
-        self._rule = stopping.Rule(
-            target=plan.study.until.interval if plan.study.until else None,
-            budget_s=plan.study.budget_s,
-            blocks_min=plan.study.blocks.min,
-            blocks_max=plan.study.blocks.max,
-        )
+        self._seen = RunningSlowdowns()
+        self._visits = Visits(folder.manifest.get("precise", ()))
+        self._begin = time.monotonic()
+        self._computed_s = 0.0
+        self._left_s: float | None = None
+        self._switching = Switching()
 
     def run(self) -> str:
         """Go on until there is a reason to stop; gives the reason."""
-        begin = time.monotonic()
+        why = self._run()
+        now = [one.estimate.relative_half_width for one in self._seen.current()]
+        widths = sorted(width for width in now if width is not None)
+        self._folder.update_manifest(
+            switching=self._switching.facts(),
+            reached={
+                "blocks": self._seen.blocks,
+                "seconds": round(self._elapsed_s(), 3),
+                "wall_s": round(time.monotonic() - self._begin, 3),
+                "widest": widths[-1] if widths else None,
+                "typical": widths[len(widths) // 2] if widths else None,
+            },
+        )
+        return why
+
+    def _run(self) -> str:
+        self._begin = time.monotonic()
         done = self._folder.committed()
         if done:
-            seen = observations([self._folder.path], raw=False)
-            self._seen = [observation for observation in seen if observation.block >= 0]
+            with open_runs([self._folder.path]) as runs:
+                self._seen.add(observations(runs, raw=False))
         self._calibrate(done)
-        block_times: list[float] = []
-        number = 0
-        while True:
-            block = self._plan.block(number)
-            missing = [trial for trial in block.trials if trial.number not in done]
-            if missing:
-                why = self._reason_to_stop(number, begin, block_times)
-                if why is not None:
-                    return why
-                self._pause(number)
-                block_begin = time.monotonic()
-                self._carry_out_block(block, missing, strict=number == 0)
-                block_times.append(time.monotonic() - block_begin)
-                self._tell_block(block, begin, block_times)
-            number += 1
-            if number >= self._rule.blocks_max:
-                return "all blocks done"
+        self._get_to_know(done)
+        rule = self._rule()
+        elapsed: list[float] = []
+        look_from = 0.0
+        for first, after, trials in self._stretches(done, rule):
+            standing = self._standing(first, elapsed)
+            why = stopping.reason_to_stop(rule, standing)
+            if why is not None:
+                return why
+            self._pause(first)
+            begin = self._elapsed_s()
+            self._carry_out_all(trials, first)
+            elapsed += [(self._elapsed_s() - begin) / (after - first)] * (after - first)
+            if time.monotonic() >= look_from or after >= rule.blocks_max:
+                cost_s = self._look(rule, after, elapsed)
+                look_from = time.monotonic() + cost_s / LOOKING_SHARE
+        return "all blocks done"
 
-    def _reason_to_stop(self, blocks: int, begin: float, block_times: Sequence[float]) -> str | None:
-        return stopping.reason_to_stop(self._rule, self._standing(blocks, begin, block_times))
+    def _rule(self) -> stopping.Rule:
+        study = self._study
+        short = windows.expected(study).window_s < windows.LONG.window_s
+        least = windows.BLOCKS_MIN if short and study.until is not None else 1
+        return stopping.Rule(
+            target=study.until.interval if study.until else None,
+            budget_s=study.budget_s,
+            blocks_min=study.blocks.min,
+            blocks_max=study.blocks.max,
+            precise_from=least,
+        )
 
-    def _standing(self, blocks: int, begin: float, block_times: Sequence[float]) -> stopping.Standing:
+    def _stretches(self, done: frozenset[int], rule: stopping.Rule) -> Iterator[tuple[int, int, list[Trial]]]:
+        """The trials to carry out next, with the number of their first block and of the block after them."""
+        first: int | None = None
+        trials: list[Trial] = []
+        for number in count():
+            if number >= rule.blocks_max:
+                break
+            whole = self._plan.block(number).trials
+            missing = [trial for trial in self._visits.of(whole, number) if trial.number not in done]
+            if not missing:
+                continue
+            first = number if first is None else first
+            trials += missing
+            long_enough = sum(trial.window_s + trial.lead_s for trial in trials) >= STRETCH_S
+            if long_enough or self._study.fresh == "block" or self._study.pause_s:
+                yield first, number + 1, trials
+                first, trials = None, []
+        if first is not None:
+            yield first, rule.blocks_max, trials
+
+    def _elapsed_s(self) -> float:
+        """Since this start of the run; on a simulated device the time that passed on its own clock."""
+        return self._computed_s if self._simulated else time.monotonic() - self._begin
+
+    def _standing(self, blocks: int, block_times: Sequence[float]) -> stopping.Standing:
         return stopping.Standing(
             blocks=blocks,
-            elapsed_s=time.monotonic() - begin,
+            elapsed_s=self._elapsed_s(),
             block_s=sum(block_times) / len(block_times) if block_times else 0.0,
-            widest=stopping.widest([estimate.slowdown for estimate in self._estimates()]),
+            widest=self._widest,
         )
+
+    _widest: float | None = None
+
+    def _look(self, rule: stopping.Rule, blocks: int, block_times: Sequence[float]) -> float:
+        """Estimate everything anew, tell the listener, note what is precise enough; gives how long that took."""
+        begin = time.monotonic()
+        now = self._seen.current()
+        self._widest = stopping.widest([one.estimate for one in now])
+        if rule.target is not None and blocks >= max(rule.blocks_min, rule.precise_from):
+            self._note_precise(now, blocks, rule.target)
+        standing = self._standing(blocks, block_times)
+        left = stopping.seconds_left(rule, standing)
+        if left is not None:
+            self._left_s = left if self._left_s is None else min(left, self._left_s)
+        watched = [CurrentEstimate(*row) for row in self._seen.current(anytime_interval)]
+        self._listener(
+            BlockDone(
+                block=blocks - 1,
+                estimates=tuple(watched),
+                widest=standing.widest,
+                elapsed_s=standing.elapsed_s,
+                left_s=self._left_s,
+            )
+        )
+        return time.monotonic() - begin
+
+    def _note_precise(self, now: Sequence[CurrentSlowdown], blocks: int, target: float) -> None:
+        widths: dict[CellKey, float] = {}
+        for one in now:
+            cell, width = (one.mix, one.sharing, one.load), one.estimate.relative_half_width
+            widths[cell] = max(widths.get(cell, 0.0), float("inf") if width is None else width)
+        if self._visits.note(blocks, [cell for cell, width in widths.items() if width <= target]):
+            self._folder.update_manifest(precise=self._visits.to_json())
 
     def _pause(self, number: int) -> None:
         if number and self._study.pause_s:
             self._listener(Preparing(f"pausing for {self._study.pause_s:g} s before block {number + 1}"))
             self._bench.pause(self._study.pause_s)
 
-    def _carry_out_block(self, block: Block, missing: Sequence[Trial], *, strict: bool) -> None:
+    def _carry_out_all(self, trials: Sequence[Trial], block: int) -> None:
         if self._study.fresh == "block":
             self._bench.refresh()
-        self._listener(Preparing(f"starting the tenants of block {block.number + 1}"))
-        try:
-            self._bench.prepare(missing)
-        except (SharingUnavailable, TenantFailed):
-            # Before anything was measured this is the user's to mend. Later it is a result: the trial records it.
-            if strict and not self._seen:
-                raise
-        for trial in missing:
+        self._listener(Preparing(f"starting the tenants of block {block + 1}"))
+        self._prepare(trials, strict=block == 0)
+        missing = list(trials)
+        while missing:
             interruption.obey()
-            self._seen += [o for o in self._carry_out(trial) if o.block >= 0]
+            begin = time.monotonic()
+            first = missing[0]
+            what = {"mix": first.mix, "sharing": str(first.sharing), "load": first.load}
+            self._listener(TrialStarted(trial=first.number, block=first.block, **what))
+            found = self._bench.carry_out_some(missing, session=self._session, rates=self._rates)
+            self._folder.commit(*found)
+            self._note(found, time.monotonic() - begin)
+            numbers = {int(records.trial["trial"]) for records in found}
+            missing = [trial for trial in missing if trial.number not in numbers]
 
-    def _carry_out(self, trial: Trial) -> tuple[TenantObservation, ...]:
-        what = {"mix": trial.mix, "sharing": str(trial.sharing), "load": trial.load}
-        self._listener(TrialStarted(trial=trial.number, block=trial.block, **what))
-        begin = time.monotonic()
-        records = self._bench.carry_out(trial, session=self._session, rates=self._rates)
-        self._folder.commit(records)
-        self._listener(
-            TrialDone(
-                trial=trial.number,
-                block=trial.block,
-                verdict=records.trial["verdict"],
-                reasons=tuple(records.trial["reasons"]),
-                seconds=time.monotonic() - begin,
-                **what,
+    def _prepare(self, trials: Sequence[Trial], *, strict: bool) -> None:
+        try:
+            self._bench.prepare(trials)
+        except (SharingUnavailable, TenantFailed):
+            # Before anything was measured this is the user's to fix. Later it is a result: the trial records it.
+            if strict and self._seen.empty:
+                raise
+
+    def _note(self, found: Sequence[TrialRecords], seconds: float) -> None:
+        if len(found) > 1:
+            self._switching.add(found)
+        for records in found:
+            trial = records.trial
+            self._seen.add(observe_trial(records, self._folder.run))
+            self._computed_s += float(trial["window_s"]) + (trial["window_start_ns"] - trial["start_ns"]) / 1e9
+            self._listener(
+                TrialDone(
+                    trial=trial["trial"],
+                    block=trial["block"],
+                    verdict=trial["verdict"],
+                    reasons=tuple(trial["reasons"]),
+                    seconds=seconds / len(found),
+                    mix=trial["mix"],
+                    sharing=trial["sharing"],
+                    load=trial["load"],
+                )
             )
-        )
-        return observe_trial(records, self._folder.run)
+
+    def _get_to_know(self, done: frozenset[int]) -> None:
+        """Start the tenants and see how long they take: what can't work is said before the first trial.
+
+        Where the study leaves it open, this decides how long a window is, once per run.
+        """
+        kept = self._folder.manifest.get("windows")
+        if kept is None and all(number in calibration.NUMBERS for number in done):
+            trials = self._plan.block(0).trials
+            self._listener(Preparing("starting the tenants"))
+            self._prepare(trials, strict=True)
+            alone_s = dict(self._bench.request_times(trials))
+            for sentence in impossible(self._study, alone_s):
+                self._listener(Noticed(sentence))
+            known = [trial for trial in trials if all(tenant.of in alone_s for tenant in trial.tenants)]
+            slowest_s = max(
+                (max(alone_s[one.of] for one in trial.tenants) * len(trial.tenants) for trial in known), default=None
+            )
+            chosen = windows.LONG if slowest_s is None else windows.chosen(slowest_s)
+            lengths = windows.expected(windows.with_windows(self._study, chosen))
+            kept = {"window_s": lengths.window_s, "lead_s": lengths.lead_s, "alone_s": alone_s}
+            self._folder.update_manifest(windows=kept)
+        if kept is not None:
+            lengths = windows.Windows(float(kept["window_s"]), float(kept["lead_s"]))
+            self._study = windows.with_windows(self._study, lengths)
+            self._plan = self._plan.with_study(self._study)
 
     def _calibrate(self, done: frozenset[int]) -> None:
         """Before the first block, once per run: the instrument, and what 100 % load means."""
@@ -124,8 +261,9 @@ class Runner:
         if not tenants:
             return
         self._listener(Preparing("measuring what each tenant can do alone"))
+        lengths = windows.expected(self._study)
         trials = calibration.capacity_trials(
-            tenants, window_s=max(self._study.window_s, 1.0), lead_s=self._study.lead_s, seed=self._study.seed
+            tenants, window_s=max(lengths.window_s, 1.0), lead_s=lengths.lead_s, seed=self._study.seed
         )
         self._bench.prepare(trials)
         for trial in trials:
@@ -143,18 +281,3 @@ class Runner:
         if trial.number not in done:  # a run that was killed right here measures it again; the first record stays
             self._folder.commit(records)
         return records
-
-    def _estimates(self) -> tuple[CurrentEstimate, ...]:
-        return tuple(CurrentEstimate(*row) for row in current_slowdowns(self._seen))
-
-    def _tell_block(self, block: Block, begin: float, block_times: Sequence[float]) -> None:
-        standing = self._standing(block.number + 1, begin, block_times)
-        self._listener(
-            BlockDone(
-                block=block.number,
-                estimates=self._estimates(),
-                widest=standing.widest,
-                elapsed_s=standing.elapsed_s,
-                left_s=stopping.seconds_left(self._rule, standing),
-            )
-        )

@@ -35,6 +35,20 @@ class Samples:
         device, t_ns, value = (self.columns[name][mine] for name in ("device", "t_ns", "value"))
         return {str(one): (t_ns[device == one], value[device == one]) for one in np.unique(device)}
 
+    def between(self, start_ns: int, end_ns: int) -> "Samples":
+        """Those of a stretch of time, with the last before and the first after it: counters are read between two."""
+        if not self.columns:
+            return self
+        t_ns = self.columns["t_ns"]
+        inside = (t_ns >= start_ns) & (t_ns <= end_ns)
+        names = np.char.add(np.char.add(self.columns["device"], "\n"), self.columns["sensor"])
+        _, series = np.unique(names, return_inverse=True)
+        for number in range(int(series.max(initial=-1)) + 1):
+            mine = np.flatnonzero(series == number)
+            before, after = mine[t_ns[mine] < start_ns], mine[t_ns[mine] > end_ns]
+            inside[[*before[-1:], *after[:1]]] = True
+        return Samples({name: values[inside] for name, values in self.columns.items()}, self.lost, self.lost_probes)
+
     def of(self, sensor: str) -> tuple[np.ndarray, np.ndarray]:
         """Times (ns) and values of one sensor."""
         if not self.columns:

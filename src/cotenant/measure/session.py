@@ -43,12 +43,18 @@ def carry_out(
         bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
             _note_peaks(folder, device, listener)
-            why = Runner(plan, bench, folder, session=len(sessions) - 1, listener=listener).run()
+            why = Runner(
+                plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
+            ).run()
         except BaseException as problem:
-            bench.kill()
-            if isinstance(problem, KeyboardInterrupt) or interruption.came():
-                folder.update_manifest(state="interrupted", why="interrupted")
-                listener(RunEnded(folder=path, why="interrupted"))
+            asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
+            with suppress(KeyboardInterrupt), interruption.held():  # a second Ctrl-C must not cut the end short
+                bench.kill()
+                if asked:
+                    folder.update_manifest(state="interrupted", why="interrupted")
+            if asked:
+                with suppress(OSError):  # the terminal may be gone
+                    listener(RunEnded(folder=path, why="interrupted"))
                 raise KeyboardInterrupt from None
             with suppress(RunFolderError):  # a full disk is the likely reason to be here: the error itself matters more
                 folder.update_manifest(state="failed")
@@ -90,17 +96,28 @@ def _started(plan: RunPlan, device: Device, folder: RunFolder, *, resumed: bool)
     )
 
 
-def _simulation() -> dict[str, Any]:
+def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     """How far to trust a simulated run; its instrument is not measured, since there is none."""
-    from cotenant.devices.simulated.trust import validated_errors
+    from cotenant.devices.group import DeviceGroup
+    from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.measure.simulated.model_error import model_error
+    from cotenant.tenancy.nouns import ALONE, Sharing
 
-    errors = {kind: [error.sentence for error in found] for kind, found in validated_errors().items() if found}
+    gpu = device.member(None) if isinstance(device, DeviceGroup) else device
+    assert isinstance(gpu, SimulatedGpu)
+    study = plan.study
+    errors: dict[str, list[str]] = {}
+    for sharing in (Sharing(mode=ALONE), *study.sharings(plan.modes)):
+        for name in study.measured():
+            for settings in study.settings:
+                spec = study.tenants[name].spec()
+                found = model_error(gpu.gpu, spec, sharing, gpu.controls(settings), first=False)
+                errors[found["class"]] = [found["error"]]
     return {
         "instrument": {"simulated": "nothing was measured, so nothing was disturbed by measuring"},
         "simulation": {
             "error_by_class": errors,
-            "given": "slowdowns were validated with measured solo times given; here solo times are simulated too",
-            "intervals": "they show variation with arrivals and host jitter, not how far the model is from a GPU",
+            "intervals": "they hold the simulation's own error, by class, and the noise of arrivals and hosts",
             "source": "docs/validation.md",
         },
     }
@@ -108,7 +125,7 @@ def _simulation() -> dict[str, Any]:
 
 def _manifest(plan: RunPlan, device: Device) -> dict[str, Any]:
     return {
-        **(_simulation() if device.simulated else {}),
+        **(_simulation(plan, device) if device.simulated else {}),
         "study_name": plan.study.name,
         "study": plan.study.to_yaml(),
         "modes": list(plan.modes),

@@ -16,6 +16,8 @@ class Rule:
     budget_s: float | None
     blocks_min: int
     blocks_max: int
+    precise_from: int = 1
+    """Blocks before which a narrow interval is no reason to stop: it may be narrow by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def reason_to_stop(rule: Rule, now: Standing) -> str | None:
         return "all blocks done"
     if now.blocks < rule.blocks_min:
         return None
-    if rule.target is not None and now.widest is not None and now.widest <= rule.target:
+    narrow = rule.target is not None and now.widest is not None and now.widest <= rule.target
+    if narrow and now.blocks >= rule.precise_from:
         return "precise enough"
     if rule.budget_s is not None and now.elapsed_s + now.block_s > rule.budget_s:
         return "time budget used"
@@ -61,7 +64,7 @@ def seconds_left(rule: Rule, now: Standing) -> float | None:
         return None
     blocks = rule.blocks_max
     if rule.target is not None and now.widest is not None:
-        blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks))
+        blocks = min(blocks, max(ceil(now.blocks * (now.widest / rule.target) ** 2), now.blocks, rule.precise_from))
     least = max(rule.blocks_min - now.blocks, 0) * now.block_s  # made whatever they take
     left = max(blocks - now.blocks, 0) * now.block_s
     if rule.budget_s is not None:

@@ -1,7 +1,7 @@
 """What a search is asked for."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 DEFAULT_MEMORY = 4 * 10**9
@@ -23,10 +23,6 @@ class SearchSettings:
     top: int = DEFAULT_TOP
     """How many of the ranking get an interval and a line in the table."""
     seed: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "SearchSettings":

@@ -10,8 +10,9 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
 from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
-from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, is_number, one_of, read_duration
+from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_duration
 from cotenant.study.words import did_you_mean, expected
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount

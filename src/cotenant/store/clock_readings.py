@@ -1,13 +1,13 @@
 """What runs hold of jobs that were alone on a device at set clocks or power limits."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cotenant.analyse.dvfs import Reading
+from cotenant.store.reading import OpenRuns
 
-if TYPE_CHECKING:
-    import duckdb
-
+FEWEST_SETTINGS = 3
+"""Fewer are no sweep, and the question to the samples is not cheap."""
 _CLOCKS = ("clock_mhz", "sm_clock_mhz")
 _LIMITS = ("power_w", "power_limit_w")
 
@@ -36,16 +36,13 @@ ORDER BY ALL
 """
 
 
-def swept(con: "duckdb.DuckDBPyConnection") -> bool:
-    """Whether any run set clocks or limits at all; cheap."""
-    (count,) = con.execute("SELECT count(DISTINCT settings) FROM trials WHERE block >= 0").fetchall()[0]
-    return int(count) >= 3
-
-
-def clock_readings(con: "duckdb.DuckDBPyConnection") -> tuple[Reading, ...]:
-    """One for each job, device and trial that has clock and power sensors."""
+def clock_readings(runs: OpenRuns) -> tuple[Reading, ...]:
+    """One for each job, device and trial that has clock and power sensors; none where nothing was swept."""
+    (count,) = runs.con.execute("SELECT count(DISTINCT settings) FROM trials WHERE block >= 0").fetchall()[0]
+    if int(count) < FEWEST_SETTINGS:
+        return ()
     found = []
-    for run, job, device, settings, clock, power, time in con.execute(_READINGS).fetchall():
+    for run, job, device, settings, clock, power, time in runs.con.execute(_READINGS).fetchall():
         controls = _controls(settings)
         found.append(
             Reading(

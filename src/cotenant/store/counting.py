@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import MISSING_NS, Int64s, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
@@ -47,6 +47,8 @@ class Counted(NamedTuple):
     first_started_ns: int | None
     last_done_ns: int | None
     never_done: int | None
+    canary_us: float | None
+    model_error: str | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]:
@@ -90,6 +92,8 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s]]
                     first_started_ns=_extreme(mine.started_ns[mine.started_known], np.min),
                     last_done_ns=_extreme(mine.done_ns[mine.done_known], np.max),
                     never_done=int((~mine.done_known).sum()),
+                    canary_us=_canary(records, str(tenant["tenant"])),
+                    model_error=tenant.get("model_error"),
                 ),
                 latency,
             )
@@ -127,6 +131,13 @@ class _Requests:
             known &= ~np.isnan(values)
             values = np.where(known, np.rint(values), 0.0)
         return values.astype(np.int64, copy=False), known
+
+
+def _canary(records: TrialRecords, tenant: str) -> float | None:
+    if "sensor" not in records.samples:
+        return None
+    mine = (records.samples["sensor"] == CANARY) & (records.samples["source"] == tenant)
+    return float(records.samples["value"][mine].mean()) if mine.any() else None
 
 
 def _true(columns: Mapping[str, Any], name: str, size: int) -> Bools:

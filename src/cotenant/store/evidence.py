@@ -2,16 +2,16 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cotenant.analyse.sharing.evidence import TenantEvidence, Work
-from cotenant.store import parquet, views
+from cotenant.analyse.sharing.peaks import cores_of
+from cotenant.store import parquet
 from cotenant.store.observe import observations
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
+from cotenant.store.reading import OpenRuns
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLOCKS = ("frequency_mhz", "sm_clock_mhz")
 """Of a CPU and of a GPU: a trial has one of them."""
 BUSY, OWN, STEAL = "cpu_busy_s", "own_cpu_s", "cpu_steal_s"
+PACKAGE, PACKAGE_CORES = "package_busy_s", "package_cores"
 
 Key = tuple[str, int, str]
 
@@ -73,24 +74,10 @@ class _TenantRow(NamedTuple):
     started_utc: str
 
 
-def evidence(runs: Sequence[Path], cores: dict[str, int]) -> list[TenantEvidence]:
-    """Every tenant of every trial that belongs to a block.
-
-    Args:
-        runs: Run folders.
-        cores: By run: how many cores its device has, to tell what part of them others used.
-
-    Raises:
-        RunFolderError: A run can't be read.
-    """
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    try:
-        with views.damage_named(files):
-            facts = {row[:3]: _TenantRow._make(row[3:]) for row in con.execute(_TENANTS).fetchall()}
-            bulk = _bulk(con, files, cores)
-    finally:
-        con.close()
+def evidence(runs: OpenRuns) -> list[TenantEvidence]:
+    """Every tenant of every trial that belongs to a block."""
+    facts = {row[:3]: _TenantRow._make(row[3:]) for row in runs.con.execute(_TENANTS).fetchall()}
+    bulk = _bulk(runs)
     found = []
     for seen in observations(runs, raw=False):
         if seen.block < 0:
@@ -134,9 +121,11 @@ class _Bulk:
     around: dict[TrialKey, dict[str, float | None]] = field(default_factory=dict)
 
 
-def _bulk(con: "duckdb.DuckDBPyConnection", files: views.Files, cores: dict[str, int]) -> _Bulk:
+def _bulk(runs: OpenRuns) -> _Bulk:
     """A portion of the trials at a time: the requests of a long run, joined with their stages, would not fit."""
     found = _Bulk()
+    con, files = runs.con, runs.files
+    cores = {run: cores_of(folder.manifest) for run, folder in runs.folders.items()}
     sizes: Counter[TrialKey] = Counter()
     for table in ("requests", "stages", "samples"):
         sizes.update(rows_by_trial(con, table))
@@ -176,12 +165,12 @@ def _circumstances(
     con: "duckdb.DuckDBPyConnection", samples: str, cores: dict[str, int]
 ) -> dict[TrialKey, dict[str, float | None]]:
     sensors: dict[TrialKey, dict[str, list[float]]] = {}
-    listed = ", ".join(map(parquet.text, (*CLOCKS, BUSY, OWN, STEAL)))
+    listed = ", ".join(map(parquet.text, (*CLOCKS, BUSY, OWN, STEAL, PACKAGE, PACKAGE_CORES)))
     for row in con.execute(_SAMPLES.format(samples=samples, sensors=listed)).fetchall():
         run, trial, sensor, count, start_ns, end_ns, mean, *near = row
         of_trial = sensors.setdefault((run, trial), {})
         start, end = _Around(*near[:4]), _Around(*near[4:])
-        if sensor in CLOCKS:
+        if sensor in {*CLOCKS, PACKAGE_CORES}:
             of_trial.setdefault(sensor, []).extend([] if mean is None else [mean])
         elif count >= 2 and end.after_ns is not None:
             grown = end.value_at(end_ns) - start.value_at(start_ns)
@@ -190,6 +179,10 @@ def _circumstances(
     for key, of_trial in sensors.items():
         shares = {sensor: sum(values) for sensor, values in of_trial.items() if values}  # members of a group add up
         foreign = max(shares[BUSY] - shares[OWN], 0.0) if BUSY in shares and OWN in shares else None
+        if OWN in shares and of_trial.get(PACKAGE) and of_trial.get(PACKAGE_CORES):
+            # What goes on beside the device disturbs it as well; members of a group may share a socket.
+            scale = cores.get(key[0], 1) / max(of_trial[PACKAGE_CORES])
+            foreign = max(foreign or 0.0, (max(of_trial[PACKAGE]) - shares[OWN]) * scale)
         clock = next((fmean(of_trial[name]) for name in CLOCKS if of_trial.get(name)), None)
         found[key] = {"clock_mhz": clock, "foreign_share": foreign, "steal_share": shares.get(STEAL)}
     return found

@@ -9,8 +9,9 @@ from typing import Literal, get_args
 
 from cotenant.errors import QueryError, RunFolderError
 from cotenant.opening import system_words
-from cotenant.store import parquet, views
+from cotenant.store import parquet, views, written_out
 from cotenant.store.folder import require_no_record
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import did_you_mean
 
@@ -47,16 +48,17 @@ def export(
     target = None if destination == "-" else Path(destination)
     if target is not None:
         require_no_record(target)
-    files = views.find_files(runs)
-    con = views.open_views(files)
     try:
         with tempfile.TemporaryDirectory(prefix=".cotenant-", dir=target and target.resolve().parent) as scratch:
             whole = Path(scratch, "export")
-            with views.damage_named(files):
-                con.execute(f"COPY (FROM {parquet.quoted(table)}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
+            with open_runs(runs) as opened:
+                source = _harmless(table) if chosen == "csv" else f"FROM {parquet.quoted(table)}"
+                opened.con.execute(f"COPY ({source}) TO {parquet.text(str(whole))} ({_OPTIONS[chosen]})")
+            if chosen in written_out.FORMS:
+                written_out.rewrite(whole, written_out.FORMS[chosen])
             if target is None:
-                with whole.open("rb") as source:
-                    shutil.copyfileobj(source, sys.stdout.buffer)
+                with whole.open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
             else:
                 whole.replace(target)
     except BrokenPipeError:
@@ -66,8 +68,18 @@ def export(
             f"{destination} can't be written: {system_words(error)}.",
             hint="Choose another place; the runs are untouched.",
         ) from None
-    finally:
-        con.close()
+
+
+def _harmless(table: str) -> str:
+    """The table with an apostrophe before text that a spreadsheet would carry out as a formula."""
+    columns = ", ".join(
+        f"CASE WHEN regexp_matches({name}, '^[=+@\\t\\r-]') THEN chr(39) || {name} ELSE {name} END AS {name}"
+        if column.type == "VARCHAR"
+        else name
+        for column in views.view_columns(table)
+        for name in [parquet.quoted(column.name)]
+    )
+    return f"SELECT {columns} FROM {parquet.quoted(table)}"  # noqa: S608  (quoted)
 
 
 def _format(destination: Path | Literal["-"], asked: str | None) -> Format:

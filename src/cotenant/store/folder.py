@@ -1,11 +1,11 @@
-"""A run on disk: trials are committed one by one, each in one atomic rename."""
+"""A run on disk: trials are committed alone or as a chunk of several, in one atomic rename."""
 
 import errno
 import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -16,6 +16,7 @@ from cotenant.interruption import held
 from cotenant.opening import system_words
 from cotenant.store import manifest as manifests
 from cotenant.store import naming, parquet, seals
+from cotenant.store.chunks import chunk_name, trials_in
 from cotenant.tenancy.records import SCHEMA_VERSION, TrialRecords
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 TRIALS = "trials"
 PARTIAL = "partial"
 DAMAGED = "damaged"
+FRESH_AFTER = 100
+"""Commits: an in-memory database keeps a little of every statement until it is closed."""
 
 
 class RunFolder:
@@ -35,6 +38,7 @@ class RunFolder:
         self.path = path
         self._manifest = dict(manifest)
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._commits = 0
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> Self:
@@ -70,54 +74,65 @@ class RunFolder:
                 shutil.rmtree(self.path / PARTIAL)
             (self.path / manifests.UNFINISHED).unlink(missing_ok=True)
 
-    def set_aside(self, trial: int) -> Path:
-        """Move a damaged trial out of the run, so that it can be measured again; gives where it is now."""
-        with _explained(f"Trial {trial} of {self.path} can't be set aside", lambda _: "Check who owns it."):
+    def set_aside(self, chunk: Path) -> Path:
+        """Move a damaged folder of trials out of the run, so that they can be measured again; gives where it is now."""
+        with _explained(f"{chunk} can't be set aside", lambda _: "Check who owns it."):
             home = self.path / DAMAGED
             home.mkdir(exist_ok=True)
-            name = _folder_name(trial)
             taken = {entry.name for entry in home.iterdir()}
-            target = home / next(free for k in count() if (free := f"{name}.{k}" if k else name) not in taken)
-            self.trial_path(trial).rename(target)
+            free = (f"{chunk.name}.{number}" if number else chunk.name for number in count())
+            target = home / next(name for name in free if name not in taken)
+            chunk.rename(target)
         return target
 
     def committed(self) -> frozenset[int]:
         """The numbers of the trials that are on disk, each of them whole."""
+        return frozenset(number for numbers in self.chunks().values() for number in numbers)
+
+    def chunks(self) -> dict[Path, tuple[int, ...]]:
+        """The folders that were committed, in the order of their trials, and the trials in each."""
+        home = self.path / TRIALS
         try:
-            names = os.listdir(self.path / TRIALS)  # noqa: PTH208  (thousands of names: no Path for each)
+            names = os.listdir(home)  # noqa: PTH208  (thousands of names: no Path for each)
         except FileNotFoundError:
-            return frozenset()
+            return {}
         except OSError as error:
             raise RunFolderError(
-                f"{self.path / TRIALS} can't be read: {(error.strerror or str(error)).lower()}.",
+                f"{home} can't be read: {(error.strerror or str(error)).lower()}.",
                 hint="Check who owns the folder and its permissions.",
             ) from None
-        return frozenset(int(name) for name in names if name.isdecimal() and name == _folder_name(int(name)))
+        found = sorted((numbers, name) for name in names if (numbers := trials_in(name)))
+        return {home / name: numbers for numbers, name in found}
 
     def trial_path(self, trial: int) -> Path:
-        """The folder that holds a committed trial."""
+        """The folder that holds a committed trial, alone or with others; of one that is not, where it would go."""
         if trial < 0:
             raise ValueError(f"trials are numbered from 0, not {trial}")
-        return self.path / TRIALS / _folder_name(trial)
+        alone = self.path / TRIALS / chunk_name([trial])
+        if alone.exists():
+            return alone
+        return next((path for path, numbers in self.chunks().items() if trial in numbers), alone)
 
-    def commit(self, records: TrialRecords) -> None:
-        """Add a trial. Afterwards it is on the disk; if this fails or is killed, the run is as it was before.
+    def commit(self, *trials: TrialRecords) -> None:
+        """Add trials. Afterwards they are on the disk; if this fails or is killed, the run is as it was before.
 
         Raises:
-            RunFolderError: The trial is already there, or can't be written (disk full, quota, permission).
+            RunFolderError: One is already there, or they can't be written (disk full, quota, permission).
         """
-        number = int(records.trial["trial"])
-        target = self.trial_path(number)
-        with held(), _explained(f"Trial {number} could not be written to {self.path}", self._all_safe):
-            if target.exists():
+        numbers = [int(records.trial["trial"]) for records in trials]
+        what = f"Trial {numbers[0]}" if len(numbers) == 1 else f"Trials {min(numbers)} to {max(numbers)}"
+        target = self.path / TRIALS / chunk_name(numbers)
+        with held(), _explained(f"{what} could not be written to {self.path}", self._all_safe):
+            if doubled := self.committed().intersection(numbers):
                 raise RunFolderError(
-                    f"Trial {number} is already in {self.path}.", hint=f"Go on after it: {resume_command(self.path)}"
+                    f"Trial {min(doubled)} is already in {self.path}.",
+                    hint=f"Go on after it: {resume_command(self.path)}",
                 )
             unfinished = self.path / PARTIAL / target.name
             try:
                 _remove(unfinished)
                 unfinished.mkdir(parents=True)
-                self._write(records, unfinished)
+                self._write(trials, unfinished)
                 first = not target.parent.exists()
                 target.parent.mkdir(exist_ok=True)
                 unfinished.rename(target)
@@ -142,14 +157,17 @@ class RunFolder:
 
         export.export([self.path], table, destination, format)
 
-    def _write(self, records: TrialRecords, folder: Path) -> None:
-        if self._connection is None:
+    def _write(self, trials: Sequence[TrialRecords], folder: Path) -> None:
+        self._commits += 1
+        if self._connection is None or self._commits % FRESH_AFTER == 0:
+            if self._connection is not None:
+                self._connection.close()
             self._connection = parquet.memory()
-        with parquet.loaded(self._connection, records, self.run) as tables:
+        with parquet.loaded(self._connection, trials, self.run) as tables:
             files = [folder / f"{table}.parquet" for table in tables]
             for table, file in zip(tables, files, strict=True):
                 parquet.write(self._connection, table, file)
-        rows = {int(records.trial["trial"]): tables}
+        rows = parquet.rows_by_trial(trials)
         files.append(seals.write(folder, run=self.run, name=folder.name, rows=rows))
         # After all are written: the first wait takes most of the others' data to the disk with it.
         for file in files:
@@ -175,10 +193,6 @@ def require_no_record(target: Path) -> None:
 def resume_command(path: Path) -> str:
     """What to type to go on with a run."""
     return f"cotenant run --resume {shlex.quote(str(path))}"
-
-
-def _folder_name(trial: int) -> str:
-    return f"{trial:06d}"
 
 
 def _occupied(path: Path) -> RunFolderError:

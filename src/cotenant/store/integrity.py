@@ -39,15 +39,15 @@ def standing(folder: RunFolder) -> Standing:
     whole: dict[int, seals.Seal | None] = {}
     broken: dict[int, seals.Broken] = {}
     promised = bool(folder.manifest.get("sealed"))
-    for trial in sorted(folder.committed()):
+    for chunk, trials in folder.chunks().items():
         try:
-            seal = seals.check(folder.trial_path(trial), folder.run, required=promised)
+            seal = seals.check(chunk, folder.run, required=promised)
         except seals.Broken as how:
-            broken[trial] = how
+            broken |= dict.fromkeys(trials, how)
         except OSError as error:
-            broken[trial] = seals.Broken(".", opening.why(error))
+            broken |= dict.fromkeys(trials, seals.Broken(".", opening.why(error)))
         else:
-            whole[trial] = seal
+            whole |= dict.fromkeys(trials, seal)
     return Standing(whole, broken, _missing(folder, len(whole) + len(broken)))
 
 
@@ -75,8 +75,9 @@ def sentences(folder: RunFolder, found: Standing) -> list[str]:
     """What is damaged or gone, in words; empty for a run that is whole."""
     said = []
     if found.damaged:
-        named = [f"{folder.trial_path(t).name} ({how})" for t, how in list(found.damaged.items())[:_NAMED]]
-        more = f" and {len(found.damaged) - _NAMED} more" if len(found.damaged) > _NAMED else ""
+        folders = [(path, trials) for path, trials in folder.chunks().items() if trials[0] in found.damaged]
+        named = [f"{path.name} ({found.damaged[trials[0]]})" for path, trials in folders[:_NAMED]]
+        more = f" and {len(folders) - _NAMED} more" if len(folders) > _NAMED else ""
         total = len(found.damaged) + len(found.whole)
         said.append(
             f"{len(found.damaged)} of {total} trials of {folder.path} are damaged and left out: "
@@ -95,7 +96,8 @@ def unsealed_sentence(folder: RunFolder, found: Standing) -> str:
 
 def set_damaged_aside(folder: RunFolder) -> list[Path]:
     """Move damaged trials out of a run that is taken over, so that they are measured again. Gives where they are."""
-    return [folder.set_aside(trial) for trial in standing(folder).damaged]
+    damaged = standing(folder).damaged
+    return [folder.set_aside(chunk) for chunk, trials in folder.chunks().items() if trials[0] in damaged]
 
 
 def _missing(folder: RunFolder, there: int) -> int:

@@ -28,6 +28,8 @@ KINDS: Mapping[str, type[Any]] = {
 """What entries have to be, where there are any, for readers to rely on it."""
 _WORDS: Mapping[type[Any], str] = {dict: "a mapping", list: "a list", int: "a number"}
 UNFINISHED = "manifest.json.new"
+PROFILE_PASS = "profile_pass"  # noqa: S105 - not a password
+"""The entry of a run whose tenants were profiled, so that no times are taken from it."""
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -15,18 +15,13 @@ Definitions, the same for runs on disk (a query here) and for a trial in memory 
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.store import views
 from cotenant.store.counting import Counted, count_trial
 from cotenant.store.portions import of_trials, portions
-from cotenant.tenancy.records import Int64s, TenantObservation, TrialRecords
-
-if TYPE_CHECKING:
-    import duckdb
+from cotenant.store.reading import OpenRuns
+from cotenant.tenancy.records import CANARY, Int64s, ModelError, TenantObservation, TrialRecords
 
 _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 
@@ -45,13 +40,17 @@ counted AS (
     FROM requests JOIN (SELECT run, trial, tenant, slo_ms FROM tenants) USING (run, trial, tenant)
     WHERE in_window
     GROUP BY run, trial, tenant
+),
+canaries AS (
+    SELECT run, trial, source AS tenant, avg(value) AS canary_us FROM samples WHERE sensor = '{CANARY}' GROUP BY ALL
 )
 SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(simulated, false),
     coalesce(solo, false), tenant, coalesce("of", tenant), verdict, failed_checks, window_start_ns, window_s,
     slo_ms, slo_quantile, member, starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met,
-    first_started_ns, last_done_ns, never_done
+    first_started_ns, last_done_ns, never_done, canary_us, model_error
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
+    LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
 """  # noqa: S608  (made of constants)
 
@@ -65,27 +64,18 @@ ORDER BY place, file_row_number
 """  # noqa: S608  (made of constants, and of a source whose names are quoted where it is made)
 
 
-def observations(runs: Sequence[Path], *, raw: bool) -> Iterator[TenantObservation]:
-    """Every tenant of every trial of the runs.
+def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
+    """Every tenant of every trial of the runs, those that only calibrated loads (`block` < 0) included.
 
     All trials of one cell (device, mix, sharing, settings, load, tenant) come one after another. With ``raw`` each
     observation carries its latencies, read a portion at a time: no more than that is ever held.
-
-    Raises:
-        RunFolderError: A run can't be read.
     """
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    try:
-        with views.damage_named(files):
-            rows = [Counted._make(row) for row in con.execute("WITH" + _OBSERVE).fetchall()]
-            if not raw:
-                yield from (_observation(row, None) for row in rows)
-                return
-            for portion in portions(rows, (row.n for row in rows)):
-                yield from map(_observation, portion, _latencies(con, files, portion))
-    finally:
-        con.close()
+    rows = [Counted._make(row) for row in runs.con.execute("WITH" + _OBSERVE).fetchall()]
+    if not raw:
+        yield from (_observation(row, None) for row in rows)
+        return
+    for portion in portions(rows, (row.n for row in rows)):
+        yield from map(_observation, portion, _latencies(runs, portion))
 
 
 def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tuple[TenantObservation, ...]:
@@ -93,13 +83,13 @@ def observe_trial(records: TrialRecords, run: str, *, raw: bool = False) -> tupl
     return tuple(_observation(row, latency if raw else None) for row, latency in count_trial(records, run))
 
 
-def _latencies(con: "duckdb.DuckDBPyConnection", files: views.Files, rows: Sequence[Counted]) -> list[Int64s]:
+def _latencies(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
     """Of each of the rows, in the order in which its requests were recorded."""
     served = [(place, row) for place, row in enumerate(rows) if row.n]
     if not served:
         return [np.empty(0, np.int64) for _ in rows]
-    found = con.execute(
-        _LATENCIES.format(source=of_trials(files, "requests", ((row.run, row.trial) for _, row in served))),
+    found = runs.con.execute(
+        _LATENCIES.format(source=of_trials(runs.files, "requests", ((row.run, row.trial) for _, row in served))),
         {
             "run": [row.run for _, row in served],
             "trial": [row.trial for _, row in served],
@@ -136,7 +126,9 @@ def _observation(row: Counted, latency_ns: Int64s | None) -> TenantObservation:
         slo_ms=row.slo_ms,
         slo_quantile=row.slo_quantile,
         slo_met=None if row.slo_ms is None else row.slo_met or 0,
+        canary_us=row.canary_us,
         member=row.member,
+        model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
     )
 

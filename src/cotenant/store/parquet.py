@@ -22,8 +22,6 @@ from cotenant.tenancy.records import MISSING_NS, TABLES, Column, Columns, TrialR
 if TYPE_CHECKING:
     import duckdb
 
-ROWS_AT_ONCE = 50
-"""A statement for each row takes seconds for the tenants of a fleet; one for all of them is no faster than this."""
 BULK = ("requests", "stages", "samples", "kernels")
 
 
@@ -31,7 +29,7 @@ def memory(**settings: Any) -> "duckdb.DuckDBPyConnection":
     """An in-memory DuckDB that keeps to itself: two threads, no downloads, no look at Python's variables."""
     import duckdb
 
-    return duckdb.connect(
+    con = duckdb.connect(
         config={
             "threads": 2,
             "autoinstall_known_extensions": False,
@@ -40,6 +38,8 @@ def memory(**settings: Any) -> "duckdb.DuckDBPyConnection":
             **settings,
         }
     )
+    con.execute("SET enable_progress_bar = false")  # a query of more than two seconds would write to the terminal
+    return con
 
 
 def quoted(name: str) -> str:
@@ -53,15 +53,20 @@ def text(value: str) -> str:
 
 
 @contextmanager
-def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) -> Iterator[dict[str, int]]:
-    """Show a trial's tables to DuckDB under their names, typed; gives those that have rows, and how many.
+def loaded(con: "duckdb.DuckDBPyConnection", trials: Sequence[TrialRecords], run: str) -> Iterator[tuple[str, ...]]:
+    """Show the tables of some trials to DuckDB under their names, typed; gives the names of those that have rows.
 
-    Bulk columns are not copied; they are let go of at the end.
+    Bulk columns of a single trial are not copied; all are let go of at the end.
     """
-    constants = {"run": run, "trial": int(records.trial["trial"])}
-    rows = {"trials": (records.trial,), "tenants": records.tenants}
-    bulk: dict[str, Columns] = {table: getattr(records, table) for table in BULK}
-    names = [str(tenant["tenant"]) for tenant in records.tenants]
+    constants: dict[str, Any] = {"run": run}
+    if len(trials) == 1:
+        constants["trial"] = int(trials[0].trial["trial"])
+    rows = {
+        "trials": tuple(one.trial for one in trials),
+        "tenants": tuple({**row, "trial": int(one.trial["trial"])} for one in trials for row in one.tenants),
+    }
+    bulk: dict[str, Columns] = {table: _joined(table, trials) for table in BULK}
+    names = [str(tenant["tenant"]) for tenant in trials[0].tenants]
     try:
         for table, given in rows.items():
             _load_rows(con, table, given, constants)
@@ -69,10 +74,39 @@ def loaded(con: "duckdb.DuckDBPyConnection", records: TrialRecords, run: str) ->
             _load_columns(con, table, arrays, constants, names)
         sizes = {table: len(given) for table, given in rows.items()}
         sizes |= {table: _length(table, arrays) for table, arrays in bulk.items()}
-        yield {table: sizes[table] for table in TABLES if sizes[table]}
+        yield tuple(table for table in TABLES if sizes[table])
     finally:
-        for table in BULK:
+        for table in (*rows, *BULK):
             con.unregister(_incoming(table))
+
+
+def rows_by_trial(trials: Sequence[TrialRecords]) -> dict[int, dict[str, int]]:
+    """How many rows each of these trials has in each table that it has any in."""
+    found = {}
+    for one in trials:
+        sizes = {"trials": 1, "tenants": len(one.tenants)}
+        sizes |= {table: _length(table, getattr(one, table)) for table in BULK}
+        found[int(one.trial["trial"])] = {table: sizes[table] for table in TABLES if sizes[table]}
+    return found
+
+
+def _joined(table: str, trials: Sequence[TrialRecords]) -> Columns:
+    """The columns of one table over all trials, with the trial's number in each row if there are several."""
+    if len(trials) == 1:
+        return getattr(trials[0], table)  # type: ignore[no-any-return]  # one of the bulk tables
+    parts: list[dict[str, np.ndarray[Any, np.dtype[Any]]]] = []
+    for one in trials:
+        arrays: Columns = getattr(one, table)
+        if rows := _length(table, arrays):
+            mine = {name: np.asarray(values) for name, values in arrays.items()}
+            owner = mine.get("tenant")
+            if owner is not None and owner.dtype.kind in "iu":  # positions mean something else in the next trial
+                mine["tenant"] = np.array([str(tenant["tenant"]) for tenant in one.tenants])[owner]
+            parts.append(mine | {"trial": np.full(rows, int(one.trial["trial"]), np.int64)})
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: np.concatenate([part.get(name, np.full(part["trial"].size, None)) for part in parts]) for name in names
+    }
 
 
 def write(con: "duckdb.DuckDBPyConnection", table: str, file: Path) -> None:
@@ -83,17 +117,16 @@ def write(con: "duckdb.DuckDBPyConnection", table: str, file: Path) -> None:
 def _load_rows(
     con: "duckdb.DuckDBPyConnection", table: str, rows: Sequence[Mapping[str, Any]], constants: Mapping[str, Any]
 ) -> None:
-    columns = TABLES[table]
-    declared = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {quoted(table)} ({declared})")
-    places = f"({', '.join('?' for _ in columns)})"
     for row in rows:
         _refuse_unknown(table, row)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[start : start + ROWS_AT_ONCE]
-        values = [constants.get(column.name, _plain(row.get(column.name))) for row in part for column in columns]
-        every = ", ".join(places for _ in part)
-        con.execute(f"INSERT INTO temp.{quoted(table)} VALUES {every}", values)  # noqa: S608  (our own names)
+    # As columns of objects: a statement with a parameter for each cell takes ten times as long.
+    given = {column.name: np.empty(len(rows), object) for column in TABLES[table]}
+    for name, values in given.items():
+        for place, row in enumerate(rows):
+            values[place] = constants.get(name, _plain(row.get(name)))
+    con.register(_incoming(table), given)
+    columns = ", ".join(f"CAST({quoted(one.name)} AS {one.type}) AS {quoted(one.name)}" for one in TABLES[table])
+    con.execute(f"CREATE OR REPLACE TEMP VIEW {quoted(table)} AS SELECT {columns} FROM {quoted(_incoming(table))}")  # noqa: S608  (our own names)
 
 
 def _load_columns(

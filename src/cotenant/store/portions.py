@@ -1,9 +1,11 @@
 """Many trials a portion at a time: a question to all records of a long run at once would not fit into memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cotenant.store import parquet, views
+from cotenant.store.chunks import trials_in
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,12 +37,23 @@ def rows_by_trial(con: "duckdb.DuckDBPyConnection", table: str) -> dict[TrialKey
 
 
 def of_trials(files: views.Files, table: str, trials: Iterable[TrialKey]) -> str:
-    """A query like the table's view over some trials only: no other trial's file is opened.
+    """A query like the table's view over some trials only: no file without them is opened.
 
     It has one more column: `file_row_number`, the order in which a trial's rows were recorded.
     """
-    wanted = set(trials)
-    chosen = {
-        run: [file for file in of_run[table] if (run, int(file.parent.name)) in wanted] for run, of_run in files.items()
-    }
-    return " UNION ALL ".join(views.part(run, table, of_run, numbered=True) for run, of_run in chosen.items() if of_run)
+    wanted: dict[str, set[int]] = {}
+    for run, number in trials:
+        wanted.setdefault(run, set()).add(number)
+    parts = [_of_run(run, table, of_run[table], wanted.get(run, set())) for run, of_run in files.items()]
+    return " UNION ALL ".join(part for part in parts if part)
+
+
+def _of_run(run: str, table: str, files: Sequence[Path], wanted: set[int]) -> str:
+    held = [(file, trials_in(file.parent.name)) for file in files]
+    chosen = [(file, numbers) for file, numbers in held if not wanted.isdisjoint(numbers)]
+    if not chosen:
+        return ""
+    rows = views.part(run, table, [file for file, _ in chosen], numbered=True)
+    if all(wanted.issuperset(numbers) for _, numbers in chosen):
+        return rows
+    return f"SELECT * FROM ({rows}) WHERE trial IN ({', '.join(map(str, sorted(wanted)))})"  # noqa: S608  (numbers)

@@ -1,6 +1,7 @@
 """Questions to the records in SQL: one SELECT, over the runs' files and nothing else."""
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from cotenant.errors import QueryError
 from cotenant.store import views
+from cotenant.store.reading import open_runs
 from cotenant.tenancy.records import TABLES
 from cotenant.text import nearest
 
 if TYPE_CHECKING:
     import duckdb
 
+LIMIT_S = 60.0
+"""A query that takes longer is stopped, unless it is given more time."""
 MOST_ROWS = 1_000_000
 """More rows than this are no answer that anybody reads; exporting a table has no such limit."""
 
@@ -26,31 +30,36 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def sql(query: str, runs: Sequence[Path]) -> Table:
-    """Answer one SELECT over the views of `views.connect`.
+def sql(query: str, runs: Sequence[Path], *, limit_s: float = LIMIT_S) -> Table:
+    """Answer one SELECT over the tables of the runs.
 
-    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory and give
-    `MOST_ROWS` rows.
+    Nothing can be written and no other file can be read; a query may use `views.MEMORY_LIMIT` of memory, give
+    `MOST_ROWS` rows and take `limit_s` seconds.
 
     Raises:
-        QueryError: The query is wrong, asks for more than reading, or needs too much memory.
+        QueryError: The query is wrong, asks for more than reading, or needs too much memory or time.
         RunFolderError: A run can't be read.
     """
     import duckdb
 
-    files = views.find_files(runs)
-    con = views.open_views(files)
-    con.execute("SET errors_as_json = true")
-    views.lock(con, files)
     try:
-        with views.damage_named(files):
-            answer = con.execute(_only_select(con, query))
-            columns = tuple(column[0] for column in answer.description)
-            rows = answer.fetchmany(MOST_ROWS + 1)
+        with open_runs(runs) as opened:
+            opened.con.execute("SET errors_as_json = true")
+            views.lock(opened.con, opened.files)
+            clock = threading.Timer(limit_s, opened.con.interrupt)
+            clock.start()
+            try:
+                answer = opened.con.execute(_only_select(opened.con, query))
+                columns = tuple(column[0] for column in answer.description)
+                rows = answer.fetchmany(MOST_ROWS + 1)
+            finally:
+                clock.cancel()
+    except duckdb.InterruptException:
+        raise QueryError(
+            f"The query took longer than {limit_s:g} s.", hint="Ask about fewer rows, or allow it more: --timeout"
+        ) from None
     except duckdb.Error as error:
         raise _explained(query, error) from None
-    finally:
-        con.close()
     if len(rows) > MOST_ROWS:
         raise QueryError(
             f"The query gives more than {MOST_ROWS:,} rows.", hint="Aggregate, add a LIMIT, or export the table."

@@ -1,45 +1,15 @@
 """What a device's sensors read during each trial, with the window it counts in and the requests that it served."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cotenant.analyse.device_use import Series, TrialReadings
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.store import views
 from cotenant.store.portions import TrialKey, of_trials, portions, rows_by_trial
-
-if TYPE_CHECKING:
-    import duckdb
-
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One sensor over one trial, seconds since the window opened."""
-
-    t_s: Floats
-    values: Floats
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class TrialReadings:
-    """One device in one trial."""
-
-    cell: Cell
-    trial: int
-    device: str
-    """The one that was read: a member, where the trial's device is a group."""
-    window_s: float
-    served: int
-    """Requests in the window of all tenants that were on it."""
-    series: Mapping[str, Series]
-
+from cotenant.store.reading import OpenRuns
 
 _TRIALS = """
 SELECT run, device, coalesce(simulated, false), settings, load, NOT coalesce(solo, false), mix, sharing, trial,
@@ -76,16 +46,12 @@ class _Trial(NamedTuple):
         return self.cell.run, self.trial
 
 
-def readings(con: "duckdb.DuckDBPyConnection", files: views.Files, sensors: Sequence[str]) -> Iterator[TrialReadings]:
+def readings(runs: OpenRuns, sensors: Sequence[str]) -> Iterator[TrialReadings]:
     """The readings of these sensors (names, or beginnings of names that end in `%`), of all trials that can be used.
 
     They are read a portion at a time: no more than that is ever held.
-
-    Args:
-        con: A database of the runs, see `views`.
-        files: The runs' files.
-        sensors: Which.
     """
+    con = runs.con
     sizes = rows_by_trial(con, "samples")
     trials = [
         _Trial(Cell(*cell), int(trial), float(window_s), int(start_ns))
@@ -96,18 +62,17 @@ def readings(con: "duckdb.DuckDBPyConnection", files: views.Files, sensors: Sequ
     for run, number, member, count in con.execute(_SERVED).fetchall() if trials else ():
         served.setdefault((run, number), {})[member] = count
     for portion in portions(trials, (sizes[trial.key] for trial in trials)):
-        yield from _of_portion(con, files, sensors, portion, served)
+        yield from _of_portion(runs, sensors, portion, served)
 
 
 def _of_portion(
-    con: "duckdb.DuckDBPyConnection",
-    files: views.Files,
+    runs: OpenRuns,
     sensors: Sequence[str],
     trials: Sequence[_Trial],
     served: Mapping[TrialKey, Mapping[str, int]],
 ) -> Iterator[TrialReadings]:
-    found = con.execute(
-        _SERIES.format(source=of_trials(files, "samples", (trial.key for trial in trials))),
+    found = runs.con.execute(
+        _SERIES.format(source=of_trials(runs.files, "samples", (trial.key for trial in trials))),
         {
             "sensors": list(sensors),
             "run": [trial.cell.run for trial in trials],

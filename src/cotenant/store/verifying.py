@@ -1,5 +1,6 @@
 """Everything that can be checked about a run on disk: its manifest, its seals, and the rows that its tables hold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,18 +40,21 @@ def verify_run(path: Path) -> Verified:
     except RunFolderError as error:
         return Verified(path, 0, 0, (error.message,), 0)
     said = [f"trial {trial}: {how}" for trial, how in found.damaged.items()]
-    for trial, seal in found.whole.items():
+    for chunk, trials in folder.chunks().items():
+        if trials[0] not in found.whole:
+            continue
+        what = f"trial {trials[0]}" if len(trials) == 1 else f"trials {chunk.name}"
         try:
-            _recount(folder.trial_path(trial), trial, seal)
+            _recount(chunk, trials, found.whole[trials[0]])
         except RunFolderError as error:
-            said.append(f"trial {trial}: {error.message}")
+            said.append(f"{what}: {error.message}")
         except seals.Broken as how:
-            said.append(f"trial {trial}: {how}")
+            said.append(f"{what}: {how}")
     return Verified(path, len(found.whole) + len(found.damaged), found.unsealed, tuple(said), found.missing)
 
 
-def _recount(folder: Path, trial: int, seal: seals.Seal | None) -> None:
-    """Raise if the rows of a trial's tables are not those that its seal counts, or are another trial's."""
+def _recount(folder: Path, trials: Sequence[int], seal: seals.Seal | None) -> None:
+    """Raise if the rows of the trials' tables are not those that their seal counts, or are other trials'."""
     import duckdb
 
     rows = {} if seal is None else seal.rows
@@ -63,8 +67,8 @@ def _recount(folder: Path, trial: int, seal: seals.Seal | None) -> None:
                 held = dict(con.execute(count).fetchall())
             except duckdb.Error as error:
                 raise seals.Broken(file.name, str(error).splitlines()[0]) from None
-            stated = {number: tables.get(file.stem, 0) for number, tables in rows.items()}
-            if (seal is not None and held != stated) or (seal is None and set(held) != {trial}):
+            stated = {number: tables[file.stem] for number, tables in rows.items() if file.stem in tables}
+            if (seal is not None and held != stated) or (seal is None and not set(held) <= set(trials)):
                 raise seals.Broken(file.name, "its rows are not those of the trial")
     finally:
         con.close()

@@ -27,44 +27,30 @@ def view_columns(table: str) -> tuple[Column, ...]:
     return (run, *(column for column in TABLES[table] if column.name != run.name))
 
 
-def connect(runs: Sequence[Path]) -> "duckdb.DuckDBPyConnection":
-    """A DuckDB with the views `trials, tenants, requests, stages, samples, kernels` over the runs.
-
-    It can read the runs' files and nothing else: no other files, no network, and its settings are locked.
-
-    Raises:
-        RunFolderError: A folder is no run or is damaged, or two folders hold the same run.
-    """
-    files = find_files(runs)
-    con = open_views(files)
-    lock(con, files)
-    return con
-
-
-def find_files(runs: Sequence[Path]) -> Files:
-    """Every Parquet file of the runs; each run once, however often its folder is named."""
-    found: dict[str, Mapping[str, Sequence[Path]]] = {}
-    homes: dict[str, Path] = {}
+def find_folders(runs: Sequence[Path]) -> dict[str, RunFolder]:
+    """The runs by identity; each run once, however often its folder is named."""
+    found: dict[str, RunFolder] = {}
     for path in dict.fromkeys(run.resolve() for run in runs):
         folder = RunFolder.open(path)
-        if folder.run in homes:
+        if folder.run in found:
             raise RunFolderError(
-                f"{homes[folder.run]} and {path} are the same run ({folder.run}).",
+                f"{found[folder.run].path} and {path} are the same run ({folder.run}).",
                 hint="Name one of them: counted twice, every interval would come out too narrow.",
             )
-        homes[folder.run] = path
-        found[folder.run] = _files_of(folder)
+        found[folder.run] = folder
     return found
 
 
-def _files_of(folder: RunFolder) -> Mapping[str, Sequence[Path]]:
-    """The files of all trials that are whole; a warning says what was left out."""
+def files_of(folder: RunFolder, standing: integrity.Standing) -> Mapping[str, Sequence[Path]]:
+    """The files of all trials of a run that are whole, by table."""
     found: dict[str, list[Path]] = {table: [] for table in TABLES}
-    for number, seal in integrity.usable(folder).whole.items():
-        trial = folder.trial_path(number)
+    for trial, numbers in folder.chunks().items():
+        if numbers[0] not in standing.whole:
+            continue
+        seal = standing.whole[numbers[0]]
         present = set(seal.files) if seal else _unsealed(trial)
         for table, files in found.items():
-            # Every trial has its row in `trials`: if that file is missing, the trial is damaged and not empty.
+            # Every trial has its row in `trials`: if that file is missing, the folder is damaged and not empty.
             if table == "trials" or f"{table}.parquet" in present:
                 files.append(trial / f"{table}.parquet")
                 if seal is None:
@@ -120,6 +106,7 @@ def damage_named(files: Files) -> Iterator[None]:
         duckdb.BinderException,
         duckdb.CatalogException,
         duckdb.ConversionException,
+        duckdb.InterruptException,
         duckdb.OutOfMemoryException,
         duckdb.ParserException,
         duckdb.PermissionException,

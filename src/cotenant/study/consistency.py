@@ -7,6 +7,7 @@ from cotenant.study.expand import label_of, trials_per_block
 from cotenant.study.mixes import Mix, MixLists, mixes_of, pair_label
 from cotenant.study.model import Study
 from cotenant.study.places import Path
+from cotenant.study.windows import expected
 from cotenant.study.words import did_you_mean, shown
 from cotenant.tenancy.load import MOST_ARRIVALS, Load
 from cotenant.text import amount
@@ -153,6 +154,11 @@ def _blocks(study: Study) -> Iterator[Contradiction]:
         yield Contradiction(("until",), sentence, frozenset({"blocks", "until"}))
 
 
+def _trial_s(study: Study) -> float:
+    lengths = expected(study)
+    return lengths.window_s + lengths.lead_s
+
+
 def _loads(study: Study) -> Iterator[Contradiction]:
     on = frozenset({"loads", "tenants"})
     seen: dict[str, Load] = {}
@@ -163,7 +169,7 @@ def _loads(study: Study) -> Iterator[Contradiction]:
         if first.path != load.path:
             sentence = f"{label_of(load)} stands for two different files; rename one of the traces"
             yield Contradiction(path, sentence, on)
-        requests = (load.rate_rps or 0.0) * (study.window_s + study.lead_s)
+        requests = (load.rate_rps or 0.0) * _trial_s(study)
         if requests > MOST_ARRIVALS:
             sentence = f"{load} means {requests:.2g} requests in one trial; at most {MOST_ARRIVALS:,} are sent"
             yield Contradiction(path, sentence, frozenset({"window", "lead"}))
@@ -180,7 +186,7 @@ def _size(study: Study) -> Iterator[Contradiction]:
     # Counted for one way to share, so that a study is judged the same before and after `all` is spelled out, and for
     # one device: how many there are is known only beside them.
     trials = trials_per_block(study.model_copy(update={"sharing": "all", "spread": None}), ("processes",))
-    needed = study.blocks.min * trials * (study.window_s + study.lead_s)
+    needed = study.blocks.min * trials * _trial_s(study)
     if study.budget_s is not None and needed > study.budget_s:
         sentence = (
             f"{study.budget_s:g}s has no room for {amount(study.blocks.min, 'block')} of at least "

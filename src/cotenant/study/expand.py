@@ -9,11 +9,10 @@ from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
 from cotenant.study.spread import NOWHERE, Placement, placements
 from cotenant.study.values import Controls
+from cotenant.study.windows import expected
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
-
-OWN = "own"
-"""Label of the load of trials in which every tenant brings its own."""
+from cotenant.tenancy.records import OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,7 @@ def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str
         members: Of a group of devices, by name: all of that is spread over them, see `spread.placements`.
     """
     cells = _cells(study, modes, members)
+    lengths = expected(study)
     seed = stable_number(study.seed, "block", block)
     order = sorted(range(len(cells)), key=lambda index: stable_number(seed, "order", index))
     trials = tuple(
@@ -60,8 +60,8 @@ def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str
             sharing=cells[index].sharing,
             settings=cells[index].settings,
             load=cells[index].load,
-            window_s=study.window_s,
-            lead_s=study.lead_s,
+            window_s=lengths.window_s,
+            lead_s=lengths.lead_s,
             seed=seed,
         )
         for position, index in enumerate(order)
@@ -76,12 +76,17 @@ def trials_per_block(study: Study, modes: Sequence[str], members: Sequence[str] 
 
 def needs_capacity(study: Study) -> tuple[Tenant, ...]:
     """The tenants whose load is a share of what they can do alone, as closed(1) tenants to measure that with."""
-    closed = Load(kind="closed")
     return tuple(
-        study.tenants[name].tenant(name, name, closed)
-        for name in study.measured()
-        if any(load.open and load.rate_share is not None for load in _loads_of(study, name))
+        tenant
+        for tenant in closed_tenants(study)
+        if any(load.open and load.rate_share is not None for load in _loads_of(study, tenant.name))
     )
+
+
+def closed_tenants(study: Study) -> tuple[Tenant, ...]:
+    """Every tenant that is measured, never idle and with one request at a time."""
+    closed = Load(kind="closed")
+    return tuple(study.tenants[name].tenant(name, name, closed) for name in study.measured())
 
 
 def arrival_seed(trial: Trial, tenant: Tenant) -> int:

@@ -8,8 +8,12 @@ from cotenant.errors import DoesNotFit
 from cotenant.study.expand import needs_capacity, trials_per_block
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
+from cotenant.study.windows import expected
 from cotenant.study.words import shown
 from cotenant.workloads.protocol import Properties, WorkloadSpec
+
+SWITCH_S = 0.015
+"""From one trial to the next: who is still serving finishes, and all start anew. Measured on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,18 @@ class Forecast:
     """A model computes the trials: their seconds pass on its clock, not on the wall."""
     left_out: tuple[str, ...] = ()
     """Why `sharing: all` leaves out some mixes under some sharings, one sentence each."""
+    window_s: float | None = None
+    """Length of a window; None: chosen when the tenants are known, here counted as the shortest."""
+    widest: float | None = None
+    """Relative half-width that the widest slowdown will have at the end; None: not known."""
+    widest_from: str = ""
+    """Where that comes from."""
+    wall_s: float | None = None
+    """Of a simulated device: how long computing it will take on this machine; None: not known."""
+    problems: tuple[str, ...] = ()
+    """One sentence for each tenant that can't keep up with its load or meet its objective, even alone."""
+    unchecked: tuple[str, ...] = ()
+    """What could not be known without running code that the study names, one sentence each."""
 
     def require_fit(self) -> None:
         """Refuse a study with a mix that the device's memory can't hold.
@@ -110,7 +126,8 @@ def forecast(
     """
     trials = trials_per_block(study, modes, members) if in_a_block is None else in_a_block
     calibrations = len(needs_capacity(study))
-    trial_s = study.window_s + study.lead_s
+    lengths = expected(study)
+    trial_s = lengths.window_s + lengths.lead_s + (0.0 if simulated else SWITCH_S)
     block_s = trials * trial_s
     most = study.blocks.max
     if study.budget_s is not None:
@@ -134,6 +151,7 @@ def forecast(
         memory=tuple(sorted(memory, key=lambda mix: -mix.needed_bytes)),
         simulated=simulated,
         left_out=tuple(left_out),
+        window_s=study.window_s,
     )
 
 

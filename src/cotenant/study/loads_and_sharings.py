@@ -4,7 +4,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, WithJsonSchema
 
-from cotenant.study.values import is_number
+from cotenant.study.shares import is_number
 from cotenant.study.words import did_you_mean, expected, shown
 from cotenant.tenancy.load import ALIASES, FORMS, Kind, Load
 from cotenant.tenancy.nouns import ALONE, Sharing

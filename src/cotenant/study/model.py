@@ -11,6 +11,8 @@ from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
 from cotenant.study.spread import SPREADS, Spread
 from cotenant.study.values import (
+    AutoSeconds,
+    AutoSecondsOrZero,
     Controls,
     Count,
     DtypeName,
@@ -24,6 +26,7 @@ from cotenant.study.values import (
     SecondsOrZero,
     Seed,
     Sentence,
+    SoftwareName,
     StudyName,
     Switch,
     Text,
@@ -67,6 +70,9 @@ class TenantEntry(Frozen):
         examples=["generate"],
     )
     tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
+    software: SoftwareName | None = Field(
+        default=None, description="How it is executed; default: operator by operator (eager).", examples=["compile"]
+    )
     train: Switch = Field(default=False, description="A training step instead of inference.")
     layers: Text = Field(
         default="full", description="Which blocks of the model: full, last 50%, last 3.", examples=["last 50%"]
@@ -109,6 +115,7 @@ class TenantEntry(Frozen):
             dtype=self.dtype,
             mode=self.mode,
             tokens=self.tokens,
+            software=self.software,
             train=self.train,
             layers=self.layers,
             weights=self.weights,
@@ -143,7 +150,7 @@ class Blocks(Frozen):
     """How often everything is repeated; `blocks: 5` is short for `{min: 5, max: 5}`."""
 
     min: Count = Field(default=3, description="At least this many blocks, however precise the answer is.")
-    max: Count = Field(default=30, description="At most this many blocks, however imprecise the answer is.")
+    max: Count = Field(default=1000, description="At most this many blocks, however imprecise the answer is.")
 
     @model_validator(mode="before")
     @classmethod
@@ -227,9 +234,19 @@ class Study(Frozen):
         description="When requests come; everything is measured under each. A tenant's own `load` overrides them.",
         examples=[["closed(1)", "poisson(70%)"]],
     )
-    window_s: Seconds = Field(default=2.0, alias="window", description="Length of a trial's counted window.")
-    lead_s: SecondsOrZero = Field(
-        default=0.3, alias="lead", description="All tenants run together for this long before the window opens."
+    window_s: AutoSeconds = Field(
+        default=None,
+        alias="window",
+        description="Length of a trial's counted window; auto: as short as the slowest tenant allows, 2 s for open "
+        "loads and simulated devices.",
+        examples=["100ms"],
+    )
+    lead_s: AutoSecondsOrZero = Field(
+        default=None,
+        alias="lead",
+        description="All tenants run together for this long before the window opens; auto: two requests of the "
+        "slowest tenant, 0.3 s beside a window of 2 s.",
+        examples=["20ms"],
     )
     until: Until | None = Field(
         default=Until(interval=0.03), description="Stop when precise enough; null: never before `blocks` or `budget`."

@@ -15,22 +15,22 @@ from cotenant.study.words import did_you_mean, key_shown, shown
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type", "mapping_type"})
 
 
-def problems_of(error: ValidationError) -> list[tuple[Path, str]]:
-    """Path and sentence of everything that is wrong."""
-    return [_problem(details) for details in error.errors(include_url=False)]
+def problems_of(error: ValidationError, root: type[BaseModel] = Study) -> list[tuple[Path, str]]:
+    """Path and sentence of everything that is wrong with a file of this model."""
+    return [_problem(details, root) for details in error.errors(include_url=False)]
 
 
-def _problem(details: ErrorDetails) -> tuple[Path, str]:
+def _problem(details: ErrorDetails, root: type[BaseModel]) -> tuple[Path, str]:
     path = tuple(part for part in details["loc"] if part not in (WORD, LISTS, "[key]"))
-    field = _field_at(path)
-    example = f" such as {_flow(_example(field, path))}"
+    field = _field_at(path, root)
+    example = f" such as {_flow(_example(field, path, root))}"
     match details["type"]:
         case "value_error":
             return path, str(details["ctx"]["error"])
         case "missing":
             return path[:-1], f"{path[-1]} is missing{example.replace(' such as', ', such as')}"
         case "extra_forbidden":
-            return path, _unknown_key(path)
+            return path, _unknown_key(path, root)
         case "tuple_type":
             example = example if example.startswith(" such as [") else ""
             return path, f"expected a list{example}, not {shown(details['input'])}"
@@ -39,17 +39,17 @@ def _problem(details: ErrorDetails) -> tuple[Path, str]:
     return path, details["msg"]
 
 
-def _unknown_key(path: Path) -> str:
-    keys = [_written(name, field) for name, field in _model_at(path[:-1]).model_fields.items()]
+def _unknown_key(path: Path, root: type[BaseModel]) -> str:
+    keys = [_written(name, field) for name, field in _model_at(path[:-1], root).model_fields.items()]
     near = did_you_mean(str(path[-1]), keys)
     return f"unknown key{near or '; expected one of ' + ', '.join(keys)}"
 
 
-def _example(field: FieldInfo | None, path: Path) -> Any:
+def _example(field: FieldInfo | None, path: Path, root: type[BaseModel]) -> Any:
     """The field's first example, or the shortest mapping that its model takes."""
     if field is not None and field.examples:
         return field.examples[0]
-    name, first = next(iter(_model_at(path).model_fields.items()))
+    name, first = next(iter(_model_at(path, root).model_fields.items()))
     return {_written(name, first): first.examples[0] if first.examples else "..."}
 
 
@@ -65,9 +65,9 @@ def _written(name: str, field: FieldInfo) -> str:
     return field.alias or name
 
 
-def _model_at(path: Path) -> type[BaseModel]:
+def _model_at(path: Path, root: type[BaseModel]) -> type[BaseModel]:
     """The model that describes the mapping at this path; keys of plain mappings and indices stay within it."""
-    model: type[BaseModel] = Study
+    model = root
     for part in path:
         for name, field in model.model_fields.items():
             if _written(name, field) == part:
@@ -76,10 +76,10 @@ def _model_at(path: Path) -> type[BaseModel]:
     return model
 
 
-def _field_at(path: Path) -> FieldInfo | None:
+def _field_at(path: Path, root: type[BaseModel]) -> FieldInfo | None:
     if not path:
         return None
-    fields = _model_at(path[:-1]).model_fields
+    fields = _model_at(path[:-1], root).model_fields
     return next((field for name, field in fields.items() if _written(name, field) == path[-1]), None)
 
 

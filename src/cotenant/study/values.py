@@ -11,8 +11,9 @@ from typing import Annotated, Any, get_args
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from cotenant.study.shares import is_number, share_of_one, share_written
 from cotenant.study.words import did_you_mean, expected, key_shown, shown
-from cotenant.workloads.protocol import Dtype
+from cotenant.workloads.protocol import SOFTWARE, Dtype, Software
 
 LONGEST_NAME = 80
 RESERVED_IN_NAMES = "/\\+#"
@@ -20,14 +21,8 @@ LARGEST_SEED = 2**63 - 1
 
 _DURATION = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|min|h)$")
 _SECONDS_IN = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "min": Decimal(60), "h": Decimal(3600)}
-_PERCENT = re.compile(r"^(\d+(?:\.\d*)?)\s*%$")
 _QUANTILE = re.compile(r"^p(\d{1,2}(?:\.\d+)?)$")
 _STUDY_NAME = re.compile(r"^\w[\w .-]*$")
-
-
-def is_number(value: Any) -> bool:
-    """A finite number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[Any], int]:
@@ -74,16 +69,12 @@ def _duration_written(seconds: float) -> str:
     return f"{Decimal(repr(seconds)):f}s"
 
 
-def _share_of_one(value: Any) -> float:
-    match = _PERCENT.match(value.strip()) if isinstance(value, str) else None
-    share = float(Decimal(match.group(1)) / 100) if match else value
-    if not is_number(share) or not 0 < share < 1:
-        raise expected("a share between 0% and 100% such as 3%", value)
-    return float(share)
+def _or_auto(read: Callable[[Any], float]) -> Callable[[Any], float | None]:
+    return lambda value: None if value is None or value == AUTO else read(value)
 
 
-def _share_written(share: float) -> str:
-    return f"{(Decimal(repr(share)) * 100).normalize():f}%"
+def _auto_written(seconds: float | None) -> str:
+    return AUTO if seconds is None else _duration_written(seconds)
 
 
 def _quantile(value: Any) -> float:
@@ -173,6 +164,8 @@ _DURATION_SCHEMA = {
     ],
     "examples": ["500ms", "2s", "2min", 1.5],
 }
+AUTO = "auto"
+_AUTO_SCHEMA = {"anyOf": [{"const": AUTO}, *_DURATION_SCHEMA["anyOf"]]}
 
 Count = Annotated[int, PlainValidator(_whole(1)), WithJsonSchema({"type": "integer", "minimum": 1})]
 Copies = Annotated[int, PlainValidator(_whole(2, 1000)), WithJsonSchema({"type": "integer", "minimum": 2})]
@@ -191,6 +184,19 @@ SecondsOrZero = Annotated[
     PlainSerializer(_duration_written),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
+AutoSeconds = Annotated[
+    float | None,
+    PlainValidator(_or_auto(read_duration)),
+    PlainSerializer(_auto_written),
+    WithJsonSchema(_AUTO_SCHEMA),
+]
+"""None: chosen when the tenants are known."""
+AutoSecondsOrZero = Annotated[
+    float | None,
+    PlainValidator(_or_auto(_duration("300ms", zero=True))),
+    PlainSerializer(_auto_written),
+    WithJsonSchema(_AUTO_SCHEMA),
+]
 Latency = Annotated[
     float,
     PlainValidator(_duration("50ms", bare=False)),
@@ -199,8 +205,8 @@ Latency = Annotated[
 ]
 Interval = Annotated[
     float,
-    PlainValidator(_share_of_one),
-    PlainSerializer(_share_written),
+    PlainValidator(share_of_one),
+    PlainSerializer(share_written),
     WithJsonSchema(
         {
             "anyOf": [
@@ -229,6 +235,11 @@ DtypeName = Annotated[
     Dtype,
     PlainValidator(one_of(*get_args(Dtype))),
     WithJsonSchema({"type": "string", "enum": list(get_args(Dtype))}),
+]
+SoftwareName = Annotated[
+    Software,
+    PlainValidator(one_of(*SOFTWARE)),
+    WithJsonSchema({"type": "string", "enum": list(SOFTWARE)}),
 ]
 Text = Annotated[str, PlainValidator(_text("text")), WithJsonSchema({"type": "string", "minLength": 1})]
 Sentence = Annotated[str, PlainValidator(_text("a sentence", empty=True)), WithJsonSchema({"type": "string"})]

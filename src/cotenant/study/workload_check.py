@@ -6,11 +6,17 @@ from typing import Any
 from cotenant.errors import StudyError, WorkloadError
 from cotenant.study.model import Study
 from cotenant.study.places import Path
+from cotenant.study.words import shown
 from cotenant.text import amount
+from cotenant.workloads.protocol import ExecutesToCheck
 
 
-def check_workloads(study: Study) -> None:
-    """Find and check the workload of every tenant.
+def check_workloads(study: Study, *, execute: bool = True) -> tuple[str, ...]:
+    """Find and check the workload of every tenant; gives a sentence for each that could not be checked fully.
+
+    Args:
+        study: Whose tenants.
+        execute: Whether code that the study names may run, in a process of its own, to check it.
 
     Raises:
         StudyError: with one problem for each tenant that can't be run.
@@ -18,6 +24,7 @@ def check_workloads(study: Study) -> None:
     from cotenant import workloads
 
     problems: list[str] = []
+    unknown: list[str] = []
     for name, entry in study.tenants.items():
         spec = entry.spec()
         try:
@@ -26,7 +33,10 @@ def check_workloads(study: Study) -> None:
             problems.append(study.places.describe(("tenants", name, "workload"), _sentence(error)))
             continue
         try:
-            workload.check(spec)
+            if not execute and isinstance(workload, ExecutesToCheck):
+                unknown.append(f"tenant {shown(name)}: {workload.check_unexecuted(spec)}")
+            else:
+                workload.check(spec)
         except WorkloadError as error:
             problems.append(study.places.describe(("tenants", name), _sentence(error)))
     if problems:
@@ -36,6 +46,7 @@ def check_workloads(study: Study) -> None:
             problems=tuple(problems),
             hint="`cotenant workloads` lists what there is",
         )
+    return tuple(unknown)
 
 
 def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:

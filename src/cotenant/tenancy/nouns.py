@@ -6,12 +6,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cotenant.tenancy.load import Load
+from cotenant.tenancy.records import APART as APART  # noqa: PLC0414 - re-exported
 from cotenant.workloads.protocol import WorkloadSpec
 
 ALONE = "alone"
 """The sharing of solo trials: one tenant has the whole device."""
-APART = "apart"
-"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
 
 
 class Frozen(BaseModel):

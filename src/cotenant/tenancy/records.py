@@ -4,6 +4,7 @@ One trial gives one `TrialRecords`; the store writes it; analysis reads `TenantO
 crosses from measuring to analysis.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,8 +18,16 @@ Verdict = Literal["valid", "unstable", "invalid"]
 Int64s = npt.NDArray[np.int64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
+APART = "apart"
+"""The sharing of trials on several members of a group: one tenant on each, so that they share no device."""
+OWN = "own"
+"""What a trial's load is called where tenants have loads of their own."""
 MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
+
+
+CANARY = "canary_us"
+"""The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +57,15 @@ MANIFEST: Mapping[str, str] = {
     "sessions": "one entry for each start or resume: time, command line, machine, versions, git state, environment",
     "instrument": "what the harness itself costs, measured with a tenant that does nothing",
     "capacity_rps": "requests per second that each tenant serves alone, where a load is a share of that",
+    "windows": "how long windows and leads are, and how long each tenant's request took while it was warmed up",
+    "precise": "cells that were precise enough, and the block from which on they are visited less often",
+    "switching": "how long after a switch tenants had settled, and what the window before leaves to the next",
+    "reached": "blocks, seconds and half-widths of slowdowns at the end: the forecast for the next run of the study",
     "simulation": "how far simulated numbers are from measured ones, by class",
     "profile_pass": "the profiler of a profile pass, and its notes; no slowdown is taken from such a run",
+    "sealed": "true: every trial folder holds a seal with the sizes and checksums of its files",
+    "trials": "how many trials a complete run holds, so that a missing one is noticed",
+    "sha256": "checksum of the manifest itself, without this entry",
     "state": "running, complete, interrupted or failed",
     "why": "why the run ended",
 }
@@ -86,6 +102,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("batch", "INTEGER", "items per request"),
         Column("seq", "INTEGER", "tokens per item, where there are tokens"),
         Column("dtype", "VARCHAR", "number format of weights and activations"),
+        Column("software", "VARCHAR", "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm"),
         Column("load", "VARCHAR", "when its requests came"),
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
@@ -106,6 +123,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
         Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
         Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
+        Column("model_error", "VARCHAR", "of a simulated tenant: its class, and how far such ones were off, as JSON"),
         Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
     ),
     "requests": (
@@ -163,6 +181,29 @@ class TrialRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelError:
+    """How far the simulation may be off for a tenant: nine in ten measured values lay between these shares of it."""
+
+    kind: str
+    """What the tenant is, in words."""
+    validated: bool
+    sentence: str
+    """How far such tenants were off on average, or that nothing is known."""
+    time: tuple[float, float]
+    slowdown: tuple[float, float]
+    tail: tuple[float, float]
+
+    @classmethod
+    def of(cls, text: str | None) -> "ModelError | None":
+        """From the column of the records; None: measured, or recorded before there was one."""
+        if not text:
+            return None
+        found = json.loads(text)
+        ends = {name: (float(found[name][0]), float(found[name][1])) for name in ("time", "slowdown", "tail")}
+        return cls(str(found["class"]), bool(found["validated"]), str(found["error"]), **ends)
+
+
+@dataclass(frozen=True, slots=True)
 class TenantObservation:
     """What analysis sees of one tenant in one trial.
 
@@ -197,8 +238,12 @@ class TenantObservation:
     slo_quantile: float | None = None
     slo_met: int | None = None
     """Requests within the objective, of ``n + unfinished``."""
+    canary_us: float | None = None
+    """How long a plain loop took beside its requests: how fast its core was."""
     member: str | None = None
     """The member of a group of devices it ran on."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant."""
     latency_ns: Int64s | None = None
 
     @property

@@ -1,5 +1,5 @@
 """What runs: models, kernels, pipelines, and yours."""
 
-from cotenant.workloads.catalogue import Described, Entry, catalogue, described, find
+from cotenant.workloads.catalogue import Entry, WorkloadInfo, catalogue, described, find
 
-__all__ = ["Described", "Entry", "catalogue", "described", "find"]
+__all__ = ["Entry", "WorkloadInfo", "catalogue", "described", "find"]

@@ -14,6 +14,7 @@ from cotenant.workloads.models.encoders import ENCODERS
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.libraries import LIBRARIES, library_entry
 from cotenant.workloads.models.recommender import RECOMMENDERS
+from cotenant.workloads.models.seq2seq import SEQ2SEQ
 from cotenant.workloads.models.vision import VISION
 from cotenant.workloads.models.workload import ModelWorkload
 from cotenant.workloads.protocol import Properties, Workload, WorkloadSpec
@@ -47,7 +48,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class WorkloadInfo:
     """A line of the catalogue, and what one request costs."""
 
     entry: Entry
@@ -89,9 +90,9 @@ def catalogue() -> tuple[Entry, ...]:
     return tuple(_line(workload) for workload in _workloads().values())
 
 
-def described(entry: Entry) -> Described:
+def described(entry: Entry) -> WorkloadInfo:
     """With what one request costs at the entry's defaults."""
-    return Described(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
+    return WorkloadInfo(entry, find(entry.name).properties(WorkloadSpec(name=entry.name)))
 
 
 def _line(workload: Listed) -> Entry:
@@ -112,7 +113,9 @@ def _line(workload: Listed) -> Entry:
 
 def model_entries() -> tuple[ModelEntry, ...]:
     """Every model at full size, each followed by its small sibling."""
-    return tuple(entry for full in (*ENCODERS, *DECODERS, *VISION, *RECOMMENDERS) for entry in (full, full.small()))
+    return tuple(
+        entry for full in (*ENCODERS, *DECODERS, *SEQ2SEQ, *VISION, *RECOMMENDERS) for entry in (full, full.small())
+    )
 
 
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")

@@ -18,7 +18,7 @@ class Options(BaseModel):
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 
-_OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "train", "layers", "weights")
+_OPTIONAL_FIELDS = ("seq", "dtype", "mode", "tokens", "software", "train", "layers", "weights")
 
 
 def read_options(spec: WorkloadSpec, known: type[AnyOptions]) -> AnyOptions:

@@ -57,7 +57,8 @@ def _folder() -> Path:
 
 
 def _key(spec: WorkloadSpec, config: Mapping[str, Any]) -> str:
-    content = json.dumps([spec.model_dump(mode="json"), dict(config), _code()], sort_keys=True, default=list)
+    described = spec.model_dump(mode="json", exclude={"software"})  # the same operators, however they are executed
+    content = json.dumps([described, dict(config), _code()], sort_keys=True, default=list)
     return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 

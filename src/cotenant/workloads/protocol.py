@@ -5,11 +5,15 @@ The measuring code runs and times the stages; a workload never looks at a clock.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Dtype = Literal["float64", "float32", "float16", "bfloat16", "int8"]
+Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vllm"]
+SOFTWARE: tuple[Software, ...] = get_args(Software)
+"""How a model is executed: operator by operator, by torch.compile, replayed as CUDA graphs, by ONNX Runtime, by a
+TensorRT engine, or by a server of language models such as vLLM."""
 
 
 class WorkloadSpec(BaseModel):
@@ -28,6 +32,8 @@ class WorkloadSpec(BaseModel):
     """For decoders forward / prefill / decode / generate, for encoders embed / classify; None: the first."""
     tokens: int | None = Field(default=None, ge=1)
     """How many tokens `generate` makes."""
+    software: Software | None = None
+    """How it is executed; None: as the workload does by itself, which for models is `eager`."""
     train: bool = False
     """A training step (forward, backward, optimiser) instead of inference."""
     layers: str = "full"
@@ -162,4 +168,13 @@ class Workload(Protocol):
 
     def build(self, spec: WorkloadSpec, place: Place) -> Built:
         """Stand on the place, ready to serve."""
+        ...
+
+
+@runtime_checkable
+class ExecutesToCheck(Protocol):
+    """A workload whose check does something that its name says: imports code, or connects to a server."""
+
+    def check_unexecuted(self, spec: WorkloadSpec) -> str:
+        """Check what can be checked without that; gives what stays unknown. Raises WorkloadError."""
         ...

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cotenant.devices.nvidia import energy, power_sensor, sensor_faults
+from cotenant.analyse.energy import energy, sensor_faults
+from cotenant.analyse.energy import power_sensor as sensor_arithmetic
+from cotenant.devices.nvidia import power_sensor
 
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[4] / "shared" / "data"))
 COLUMNS = ("power.draw [W]", "temperature.gpu", "clocks.current.sm [MHz]")
@@ -67,7 +69,7 @@ def test_an_unpublished_architecture_is_an_assumption_and_says_so():
 @pytest.mark.parametrize(("file", "period_s"), [("v100_update_period.csv", 0.020), ("a100_update_period.csv", 0.100)])
 def test_the_update_period_of_real_gpus(file, period_s):
     t_s, watts, *_ = trace(file, *COLUMNS)
-    assert power_sensor.update_period_s(t_s, watts) == pytest.approx(period_s, rel=0.02)
+    assert sensor_arithmetic.update_period_s(t_s, watts) == pytest.approx(period_s, rel=0.02)
 
 
 @needs_data
@@ -89,15 +91,15 @@ def stairs(period_s, poll_s, seconds=4.0):
 
 @pytest.mark.parametrize("period_s", [0.02, 0.1])
 def test_a_value_that_is_read_fast_shows_its_period(period_s):
-    assert power_sensor.update_period_s(*stairs(period_s, 0.003)) == pytest.approx(period_s, rel=0.05)
+    assert sensor_arithmetic.update_period_s(*stairs(period_s, 0.003)) == pytest.approx(period_s, rel=0.05)
 
 
 def test_a_value_that_is_read_too_slowly_shows_nothing():
-    assert power_sensor.update_period_s(*stairs(0.02, 0.05)) is None
+    assert sensor_arithmetic.update_period_s(*stairs(0.02, 0.05)) is None
 
 
 def test_a_value_that_stands_still_shows_nothing():
-    assert power_sensor.update_period_s(np.arange(100) / 1e2, np.full(100, 42.0)) is None
+    assert sensor_arithmetic.update_period_s(np.arange(100) / 1e2, np.full(100, 42.0)) is None
 
 
 V100 = power_sensor.expected("volta", (7, 0), "550.1", "instant")

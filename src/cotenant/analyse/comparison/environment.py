@@ -11,8 +11,6 @@ SETTINGS = ("kernel", "microcode", "governors", "boost", "huge_pages", "libc", "
 
 def forbids(before: Manifest, now: Manifest) -> str | None:
     """Why these two runs can't be compared at all."""
-    if before.get("run") == now.get("run"):
-        return "both are the same run"
     if bool(before.get("simulated")) != bool(now.get("simulated")):
         return "one was measured and the other simulated"
     if before.get("device") != now.get("device"):

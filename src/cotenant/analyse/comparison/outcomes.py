@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from cotenant.analyse.comparison.between_runs import widened
 from cotenant.analyse.comparison.changes import LEVEL, Judged, Verdict, change, judge
 from cotenant.analyse.comparison.series import Blocks, Series, pooled, relative_to
 from cotenant.analyse.estimates.effects import RatioEffect
@@ -13,7 +14,7 @@ from cotenant.analyse.estimates.missing import Missing, Number
 
 Because = Literal[
     "beyond the margin", "within the margin", "the clock", "all tenants alike", "requests not served",
-    "too noisy", "too few blocks", "no usable trial", "other work", "other rate",
+    "not valid", "too noisy", "too few blocks", "no usable trial", "other work", "other rate",
 ]  # fmt: skip
 """Why there is this verdict: a closed set, so that scripts can act on it."""
 
@@ -77,10 +78,10 @@ class Outcome:
         return {
             "verdict": self.verdict,
             "because": self.because,
-            "ratio": self.total.to_json(),
-            "own_ratio": self.own.to_json(),
-            "cycles_ratio": self.cycles.to_json(),
-            "clock_ratio": self.clock.to_json(),
+            "ratio": self.total,
+            "own_ratio": self.own,
+            "cycles_ratio": self.cycles,
+            "clock_ratio": self.clock,
             "p_value": self.p_value,
             "blocks_missing": self.blocks_missing,
             "regression": self.regression,
@@ -117,8 +118,19 @@ def together(subjects: Sequence[Subject]) -> Subject:
     )
 
 
+def withheld(outcome: Outcome) -> Outcome:
+    """The numbers without a verdict: the trials behind them are not valid."""
+    return replace(outcome, verdict="ambiguous", because="not valid")
+
+
 def outcomes(
-    subjects: Sequence[Subject], common: Pair | None, margin: float, level: float, *, common_moved: bool
+    subjects: Sequence[Subject],
+    common: Pair | None,
+    margin: float,
+    level: float,
+    *,
+    common_moved: bool,
+    between: float = 0.0,
 ) -> list[Outcome]:
     """Verdicts on one family of subjects.
 
@@ -128,9 +140,13 @@ def outcomes(
         margin: The smallest change that matters.
         level: For the whole family.
         common_moved: The common part is a change in itself, so that it is not taken out of the subjects.
+        between: The variance of what differs between runs as wholes; what is common takes it out with itself.
     """
-    totals = [one.time.change() for one in subjects]
-    owns = [one.time.without(None if one.unserved else common).change() for one in subjects]
+    totals = [_total(one.time, between) for one in subjects]
+    owns = [
+        _total(one.time, between) if one.unserved or common is None else one.time.without(common).change()
+        for one in subjects
+    ]
     judged_by = [total if common_moved or own is None else own for total, own in zip(totals, owns, strict=True)]
     effects = [effect for effect in judged_by if effect is not None]
     if len(effects) < len(subjects):
@@ -140,6 +156,11 @@ def outcomes(
         _outcome(one, total, own, judged, margin, common_moved=common_moved)
         for one, total, own, judged in zip(subjects, totals, owns, verdicts, strict=True)
     ]
+
+
+def _total(time: Pair, between: float) -> RatioEffect | None:
+    found = time.change()
+    return None if found is None else widened(found, between)
 
 
 def _outcome(

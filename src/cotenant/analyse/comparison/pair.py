@@ -3,12 +3,23 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from cotenant.analyse.comparison.between_runs import between_variance
 from cotenant.analyse.comparison.changes import LEVEL, MARGIN
 from cotenant.analyse.comparison.common import Common, common_part
-from cotenant.analyse.comparison.outcomes import Because, Outcome, Pair, Subject, outcomes, refused, subject, together
+from cotenant.analyse.comparison.outcomes import (
+    Because,
+    Outcome,
+    Pair,
+    Subject,
+    outcomes,
+    refused,
+    subject,
+    together,
+    withheld,
+)
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, series_by_row
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
@@ -35,7 +46,7 @@ class RowChange:
             self.row.to_json()
             | {"of": self.of, "detail": self.detail}
             | self.outcome.to_json()
-            | {"before_ms": self.before_ms.to_json(), "now_ms": self.now_ms.to_json()}
+            | {"before_ms": self.before_ms, "now_ms": self.now_ms}
         )
 
 
@@ -75,6 +86,11 @@ class Quality:
     failed_checks: tuple[str, ...]
     """Most frequent first."""
 
+    @property
+    def mostly_valid(self) -> bool:
+        """More than half of the trials are."""
+        return 2 * self.doubtful < self.trials
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -94,6 +110,16 @@ class Comparison:
     level: float
 
     @property
+    def withheld(self) -> str | None:
+        """Why no verdict is given on anything: the trials of a run are mostly not valid."""
+        doubtful = [
+            f"{run.doubtful} of {run.trials} trials {when} are not valid ({', '.join(run.failed_checks) or 'unnamed'})"
+            for when, run in (("before", self.before), ("now", self.now))
+            if not run.mostly_valid
+        ]
+        return " and ".join(doubtful) or None
+
+    @property
     def regression(self) -> bool:
         """Something is slower, and not because of the clock."""
         judged = [row.outcome for row in self.rows] + [tenant.outcome for tenant in self.tenants]
@@ -111,11 +137,12 @@ class Comparison:
                 "margin": self.margin,
                 "level": self.level,
                 "regression": self.regression,
-                "common": self.common.to_json() if self.common else None,
-                "tenants": [tenant.to_json() for tenant in self.tenants],
-                "rows": [row.to_json() for row in self.rows],
-                "only_before": [row.to_json() for row in self.only_before],
-                "only_now": [row.to_json() for row in self.only_now],
+                "withheld": self.withheld,
+                "common": self.common,
+                "tenants": self.tenants,
+                "rows": self.rows,
+                "only_before": self.only_before,
+                "only_now": self.only_now,
                 "notes": list(self.notes),
                 "sentences": comparison_sentences(self),
             }
@@ -138,7 +165,9 @@ def compare_pair(
     say so. The chance of even one false `slower` in all of this is at most ``level``: half of it goes to the rows,
     half to the tenants and the common part.
 
-    Assumes blocks of a run are independent replicates and that runs are independent of each other.
+    Without mostly valid trials on both sides there are numbers, but no verdicts.
+
+    Assumes that what differs between runs as wholes is in `between_runs`, and blocks are independent otherwise.
     """
     before, now = list(before), list(now)
     old, new = series_by_row(before), series_by_row(now)
@@ -148,14 +177,14 @@ def compare_pair(
     groups = _by_tenant(old, subjects)
     common = common_part([_alone(run, subjects) for run in (old, new)], margin)
     part = Pair(*common.runs) if common else None
-    judged_common = _judged_common(common, subjects, margin, level / 2 / (len(groups) + 1))
+    between = between_variance([[run[row] for row in subjects] for run in (old, new)], (before, now))
+    judged_common = _judged_common(common, subjects, margin, level / 2 / (len(groups) + 1), between)
     moved = judged_common is not None and judged_common.outcome.verdict in {"slower", "faster"}
-    of_rows = outcomes(list(subjects.values()), part, margin, level / 2, common_moved=moved)
-    of_tenants = outcomes(
-        list(groups.values()), part, margin, level / 2 * len(groups) / (len(groups) + 1), common_moved=moved
-    )
+    of_rows = outcomes(list(subjects.values()), part, margin, level / 2, common_moved=moved, between=between)
+    share = level / 2 * len(groups) / (len(groups) + 1)
+    of_tenants = outcomes(list(groups.values()), part, margin, share, common_moved=moved, between=between)
     judged = dict(zip(subjects, of_rows, strict=True))
-    return Comparison(
+    found = Comparison(
         rows=tuple(_row(row, old[row], new[row], judged.get(row), refusals.get(row)) for row in rows),
         tenants=tuple(
             TenantChange(of, sum(old[row].of == of for row in subjects), outcome)
@@ -164,15 +193,30 @@ def compare_pair(
         common=judged_common,
         only_before=tuple(row for row in old if row not in new),
         only_now=tuple(row for row in new if row not in old),
-        before=_quality(before),
-        now=_quality(now),
+        before=quality(before),
+        now=quality(now),
         notes=tuple(notes),
         margin=margin,
         level=level,
     )
+    return found if found.withheld is None else _without_verdicts(found)
 
 
-def _quality(evidence: Iterable[TenantEvidence]) -> Quality:
+def _without_verdicts(found: Comparison) -> Comparison:
+    """The same numbers, and nothing claimed of them."""
+    return replace(
+        found,
+        rows=tuple(
+            replace(row, outcome=withheld(row.outcome)) if row.outcome.p_value is not None else row
+            for row in found.rows
+        ),
+        tenants=tuple(replace(one, outcome=withheld(one.outcome)) for one in found.tenants),
+        common=replace(found.common, outcome=withheld(found.common.outcome)) if found.common else None,
+    )
+
+
+def quality(evidence: Iterable[TenantEvidence]) -> Quality:
+    """What the trials of one run are worth."""
     trials = {item.seen.trial: item.seen for item in evidence}.values()
     checks = Counter(check for seen in trials for check in seen.failed_checks)
     return Quality(
@@ -229,7 +273,7 @@ def _alone(run: Mapping[Row, Series], subjects: Iterable[Row]) -> dict[str, Bloc
 
 
 def _judged_common(
-    common: Common | None, subjects: Mapping[Row, Subject], margin: float, level: float
+    common: Common | None, subjects: Mapping[Row, Subject], margin: float, level: float, between: float
 ) -> CommonChange | None:
     if common is None:
         return None
@@ -239,7 +283,8 @@ def _judged_common(
         # In cycles: the common time and the clock of the same blocks.
         cycles = Pair(*(_sum(time, mhz) for time, mhz in zip(common.runs, clock, strict=True)))
     one = Subject(Pair(*common.runs), cycles, clock)
-    return CommonChange(common.tenants, common.alike, outcomes([one], None, margin, level, common_moved=False)[0])
+    [judged] = outcomes([one], None, margin, level, common_moved=False, between=between)
+    return CommonChange(common.tenants, common.alike, judged)
 
 
 def _sum(first: Blocks, second: Blocks) -> Blocks:

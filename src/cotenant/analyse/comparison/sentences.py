@@ -60,12 +60,16 @@ def row_reason(change: RowChange, found: Comparison) -> str:  # noqa: PLR0911  (
             return f"{outcome.verdict} as all tenants are: the machine, or something that all of them use"
         case "requests not served":
             return f"judged by requests that were not served: {change.detail}"
+        case "not valid":
+            return f"no verdict, since the trials are mostly not valid; {_with_ends(outcome.total)}"
         case "too noisy":
             return f"neither within {within} nor beyond it can be shown: {own}; {_missing(outcome)}"
     return change.detail
 
 
 def _headline(found: Comparison) -> str:
+    if found.withheld:
+        return f"No verdict: {found.withheld}. Measure again on a quiet machine."
     slower = [one.of for one in found.tenants if one.outcome.regression]
     rows = [row for row in found.rows if row.outcome.regression]
     if found.common and found.common.outcome.regression:
@@ -93,6 +97,8 @@ def _common(common: CommonChange, margin: float) -> str:
         return f"{who}: that is the machine or something that all of them use, not one tenant."
     if outcome.verdict == "same":
         return f"{who}: what a machine does between two runs, within {percent(margin)}, so it was taken out."
+    if outcome.because == "not valid":
+        return f"{who}."
     return f"{who}: too uncertain to call it a change; it was taken out."
 
 
@@ -188,6 +194,8 @@ def _refused(rows: Sequence[RowChange]) -> Iterable[str]:
 
 
 def _quality(found: Comparison) -> Iterable[str]:
+    if found.withheld:
+        return
     for when, run in (("before", found.before), ("now", found.now)):
         if 2 * run.doubtful >= run.trials > 0:
             checks = ", ".join(run.failed_checks) or "no check named"

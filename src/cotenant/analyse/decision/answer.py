@@ -8,7 +8,7 @@ from cotenant.analyse.decision.objective import objective_of
 from cotenant.analyse.decision.option import Option, Standing
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
-from cotenant.tenancy.nouns import APART
+from cotenant.tenancy.records import APART
 
 
 @dataclass(frozen=True, slots=True)

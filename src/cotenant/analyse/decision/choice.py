@@ -1,7 +1,7 @@
 """The choice between the ways to share one mix, under one load and setting of one device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from cotenant.analyse.decision.option import Option
@@ -28,7 +28,7 @@ class Choice:
     """What to do with one mix."""
 
     options: tuple[Option, ...]
-    """Best first."""
+    """Best first; those of which no trial passed every check come last."""
     verdict: Verdict
     because: Because
 
@@ -58,6 +58,11 @@ def choose(options: Sequence[Option]) -> Choice:
     trusted = [one for one in options if one.trusted]
     if not trusted:
         return _choice(options, "open", "no trial passed")
+    chosen = _among(options, trusted)
+    return replace(chosen, options=(*chosen.options, *(one for one in options if not one.trusted)))
+
+
+def _among(options: Sequence[Option], trusted: Sequence[Option]) -> Choice:
     if any(one.alone is not None and one.alone.answer == "missed" for one in trusted[0].standings):
         return _choice(_ranked(trusted), "apart", "missed alone")
     if trusted[0].kept is not None:

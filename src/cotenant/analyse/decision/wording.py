@@ -9,6 +9,8 @@ from cotenant.analyse.decision.objective import Objective
 from cotenant.analyse.decision.option import Option, Standing
 from cotenant.text import amount, duration, figure, percent, ratio, times
 
+WORTH_SAYING = 1.02
+"""A slowdown below this does not show."""
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
 
@@ -34,7 +36,9 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "keeps every objective": lambda it: (
         f"Share {_mix(it)} by {_how(it)}: every objective is kept{_tightest(it.best)}, {_work(it)}{_rivals(it)}."
     ),
-    "does more work": lambda it: f"Share {_mix(it)} by {_how(it)}: {_work(it)}{_pays_most(it.best)}{_rivals(it)}.",
+    "does more work": lambda it: (
+        f"Share {_mix(it)} by {_how(it)}: {_work(it)}{_pays_most(it.best)}{_rivals(it)}{_loser(it)}."
+    ),
     "missed alone": lambda it: (
         f"Don't put {_mix(it)} on this device: {_names(_missing_alone(it.best))} can't keep up even alone."
     ),
@@ -68,8 +72,21 @@ def _how(choice: Choice) -> str:
 
 
 def _work(choice: Choice) -> str:
-    basis = ", simulated" if choice.best.cell.simulated else ""
-    return f"{times(choice.best.work)} the work of taking turns{basis}"
+    return _work_of(choice.best)
+
+
+def _work_of(option: Option) -> str:
+    basis = ", simulated" if option.cell.simulated else ""
+    return f"{times(option.work)} the work of taking turns{basis}"
+
+
+def option_sentence(option: Option) -> str:
+    """One way to share that is not the best of its mix."""
+    if not option.trusted:
+        return f"No trial of {option.cell.sharing} passed every check."
+    kept = objectives(option)
+    cost = kept or f"slowdowns: {slowdowns(option)}"
+    return f"{option.cell.sharing} does {_work_of(option)}; {cost}."
 
 
 def what_would_tell(choice: Choice) -> str:
@@ -182,9 +199,9 @@ def _tightest(option: Option) -> str:
 
 def _pays_most(option: Option) -> str:
     slowest = _slowest(option)
-    return (
-        "" if slowest.slowdown.est is None else f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
-    )
+    if slowest.slowdown.est is None or slowest.slowdown.est < WORTH_SAYING:
+        return ""
+    return f"; {slowest.tenant} pays most, {ratio(slowest.slowdown.est)}x slower"
 
 
 def _slowest(option: Option) -> Standing:
@@ -193,6 +210,17 @@ def _slowest(option: Option) -> Standing:
 
 def _rivals(choice: Choice) -> str:
     return f"; {_names([one.cell.sharing for one in choice.rivals])} may be as good" if choice.rivals else ""
+
+
+def _loser(choice: Choice) -> str:
+    """The way that is clearly worst, if there is one."""
+    worst = min((one for one in choice.options if one.trusted), key=lambda one: one.work.est or 0.0)
+    if worst is choice.best or worst.work.hi is None or choice.best.work.lo is None:
+        return ""
+    if worst.work.hi >= choice.best.work.lo:
+        return ""
+    costs = "costs more than it gains" if worst.work.hi < 1 else "gains least"
+    return f"; {worst.cell.sharing} {costs}, {times(worst.work)}"
 
 
 def _ways(choice: Choice) -> str:

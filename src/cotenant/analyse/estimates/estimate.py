@@ -1,7 +1,6 @@
 """A number with its interval: the only form in which results leave the analysis."""
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,3 @@ class Estimate:
         if self.lo is None or self.hi is None or self.est == 0:
             return None
         return (self.hi - self.lo) / 2 / abs(self.est)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"est": self.est, "lo": self.lo, "hi": self.hi, "n": self.n, "method": self.method}

@@ -8,7 +8,8 @@ from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.sharing.cells import by_block, usable
-from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.peaks import Peaks
 
 Bound = Literal[
     "compute", "memory bandwidth", "cache", "launch or host overhead", "capacity", "waiting for the load",
@@ -79,7 +80,7 @@ class Binding:
             "while_serving": self.while_serving,
             "sure": self.sure,
             "reason": self.reason,
-            "service_ms": self.service_ms.to_json(),
+            "service_ms": self.service_ms,
             "cores": self.cores,
             "compute_share": self.compute_share,
             "bandwidth_share": self.bandwidth_share,

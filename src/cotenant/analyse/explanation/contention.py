@@ -1,18 +1,20 @@
 """What the tenants of a mix fight over, who suffers from whom, and whether the mix is worth it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cotenant.analyse.decision import Answer, Option
+from cotenant.analyse.decision.objective import Kept
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.explanation.binding import Binding
 from cotenant.analyse.explanation.split import CLOCK, CORES, DEVICE, HOST, MEMORY, QUEUE, Split
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks
-from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.analyse.sharing.peaks import Peaks
+from cotenant.analyse.sharing.summary import MixSummary, Summary
 
 Resource = Literal[
     "nothing", "cores", "memory bandwidth", "cache", "memory bandwidth or cache", "clock", "queue", "host", "device",
@@ -68,8 +70,8 @@ class MixStory:
             "bandwidth_wanted": self.bandwidth_wanted,
             "aggressor": self.aggressor,
             "victim": self.victim,
-            "imbalance": self.imbalance.to_json(),
-            "stp": self.stp.to_json(),
+            "imbalance": self.imbalance,
+            "stp": self.stp,
             "missed": list(self.missed),
             "worth": self.worth,
         }
@@ -90,8 +92,11 @@ def stories(
     bindings: Sequence[Binding],
     peaks: Peaks,
     imbalances: Mapping[Cell, Pair],
+    *,
+    answer: Answer,
 ) -> list[MixStory]:
     """Of every shared cell."""
+    options = {option.cell: option for choice in answer.choices for option in choice.options}
     of_cell: dict[Cell, list[Split]] = {}
     for split in splits:
         of_cell.setdefault(split.cell, []).append(split)
@@ -102,7 +107,7 @@ def stories(
             of_cell.get(mix.cell, []),
             alone,
             peaks,
-            tenants=summary.tenants,
+            option=options.get(mix.cell),
             pair=imbalances.get(mix.cell),
         )
         for mix in summary.mixes
@@ -116,7 +121,7 @@ def _story(
     alone: Mapping[tuple[str, str, str], Binding],
     peaks: Peaks,
     *,
-    tenants: Sequence[TenantSummary],
+    option: Option | None,
     pair: Pair | None,
 ) -> MixStory:
     cell = mix.cell
@@ -130,9 +135,9 @@ def _story(
     cores = sum(one.core_demand for one in known) if any(one.cores is not None for one in known) else None
     aggressor, victim, imbalance = _sides(pair)
     stp = mix.metrics["stp"]
-    missed = tuple(
-        one.tenant for one in tenants if one.cell == cell and one.slo is not None and one.slo.answer == "missed"
-    )
+    standings = () if option is None else option.standings
+    objectives = {one.tenant: one.shared.answer for one in standings if one.shared is not None}
+    missed = tuple(name for name, answer in objectives.items() if answer == "missed")
     return MixStory(
         cell=cell,
         fights=tuple(
@@ -147,16 +152,19 @@ def _story(
         imbalance=imbalance,
         stp=stp,
         missed=missed,
-        worth=_worth(stp, missed),
+        worth=_worth(stp, set(objectives.values())),
     )
 
 
-def _worth(stp: Number, missed: Sequence[str]) -> Literal["yes", "no", "open"]:
+def _worth(stp: Number, objectives: Collection[Kept]) -> Literal["yes", "no", "open"]:
+    """Only what does more than taking turns beyond doubt, and keeps every objective, is worth it."""
+    if "missed" in objectives:
+        return "no"
     if not isinstance(stp, Estimate) or stp.lo is None or stp.hi is None:
         return "open"
-    if stp.hi < 1 or missed:
+    if stp.hi < 1:
         return "no"
-    return "yes" if stp.lo > 1 else "open"
+    return "yes" if stp.lo > 1 and "open" not in objectives else "open"
 
 
 def _sides(pair: Pair | None) -> tuple[str | None, str | None, Number]:

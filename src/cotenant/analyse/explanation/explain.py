@@ -4,13 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.analyse.decision import Answer, decide
+from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.evidence import Peaks, TenantEvidence
+from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.analyse.sharing.peaks import Peaks
 from cotenant.analyse.sharing.slowdown import Solos, log_slowdowns
 from cotenant.analyse.sharing.summary import summarise
 from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
@@ -20,6 +23,8 @@ from cotenant.tenancy.records import SCHEMA_VERSION, TenantObservation
 class Explanation:
     """All of it."""
 
+    answer: Answer
+    """What to do."""
     tenants: tuple[Binding, ...]
     splits: tuple[Split, ...]
     mixes: tuple[MixStory, ...]
@@ -36,10 +41,11 @@ class Explanation:
             {
                 "schema_version": SCHEMA_VERSION,
                 "simulated": self.simulated,
-                "tenants": [one.to_json() for one in self.tenants],
-                "slowdowns": [one.to_json() for one in self.splits],
-                "mixes": [one.to_json() for one in self.mixes],
-                "circumstances": [one.to_json() for one in self.circumstances],
+                "answer": in_words(self.answer),
+                "tenants": self.tenants,
+                "slowdowns": self.splits,
+                "mixes": self.mixes,
+                "circumstances": self.circumstances,
                 "more": list(self.more),
                 "sentences": explanation_sentences(self),
             }
@@ -47,18 +53,21 @@ class Explanation:
         return clean
 
 
-def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks) -> Explanation:
+def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks, answer: Answer | None = None) -> Explanation:
     """Explain one run.
 
     Args:
         evidence: Of every tenant in every trial.
         peaks: What the device can do at best, as far as it is known.
+        answer: What was decided with every latency at hand; by default what this evidence allows to decide.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)
     summary = summarise(sorted(seen, key=_in_cells))
-    mixes = stories(summary, parts, alone, peaks, _pairs(seen))
+    answer = decide(summary) if answer is None else answer
+    mixes = stories(summary, parts, alone, peaks, _pairs(seen), answer=answer)
     return Explanation(
+        answer=answer,
         tenants=tuple(alone),
         splits=tuple(parts),
         mixes=tuple(mixes),
@@ -107,7 +116,7 @@ def _more(
             "they are missing."
         )
     if not peaks.flops_per_s and any(item.work.flops_per_request for item in evidence):
-        yield "The device's peak rates are not known: explain the run on the machine that it was measured on."
+        yield "There is no roofline in this run: its manifest has no peak rates, which newer runs measure and keep."
     elif not peaks.undisturbed:
         yield "The peak rates were measured while something else ran: measure them again on a quiet machine."
     if any(one.sure == "unclear" for one in alone) and any(one.reason.startswith("it states neither") for one in alone):

@@ -1,11 +1,12 @@
 """An explanation in sentences that quote their numbers and say how sure they are."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.explanation.binding import Binding
-from cotenant.analyse.explanation.contention import MixStory, contribution
+from cotenant.analyse.explanation.contention import Fight, MixStory, contribution
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
 
@@ -21,6 +22,8 @@ WORDS = {
 }
 SAME = 0.01
 """A part that moves time by less is not worth words."""
+UNEVEN = 1.05
+"""A pair whose slowdowns differ by less has no aggressor worth naming on one screen."""
 
 
 def explanation_sentences(found: Explanation) -> list[str]:
@@ -39,6 +42,41 @@ def explanation_sentences(found: Explanation) -> list[str]:
     if found.simulated:
         lines.append("Simulated devices computed these numbers; nothing was measured on them.")
     return lines
+
+
+def main_sentences(found: Explanation) -> list[str]:
+    """What matters most first: circumstances, why the best way of each mix costs what it does, then what sums it up."""
+    stories = {story.cell: story for story in found.mixes}
+    by_cell: dict[object, list[Split]] = {}
+    for split in found.splits:
+        by_cell.setdefault(split.cell, []).append(split)
+    best = [stories[choice.best.cell] for choice in found.answer.choices if choice.best.cell in stories]
+    told = best[:1] + [story for story in best[1:] if _fights(story)]
+    causes = [list(_mix(story, by_cell.get(story.cell, []))) for story in told]
+    spared = len(best) - len(told)
+    first: dict[tuple[str, str], str] = {}
+    for one in found.circumstances:  # the same about one tenant in every mix is said once
+        first.setdefault((one.kind, one.about), one.sentence)
+    return [
+        *first.values(),
+        *(causes[0] if causes else ()),
+        *_worth_in_short(found.mixes),
+        *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
+        *found.more,
+        *(line for lines in causes[1:] for line in lines),
+        *([f"In {spared} other mixes, shared the best way, nobody is shown to be slowed down."] if spared else []),
+    ]
+
+
+def _worth_in_short(mixes: Sequence[MixStory]) -> Iterator[str]:
+    count = Counter(story.worth for story in mixes)
+    if len(mixes) < 2:
+        yield from _worth(mixes)
+        return
+    yield (
+        f"Of {len(mixes)} mixes and ways to share, {count['yes']} are worth it (more work than taking turns beyond "
+        f"doubt, every objective kept), {count['no']} are not, and {count['open']} are open."
+    )
 
 
 def _tenant(one: Binding, *, several: bool) -> str:
@@ -61,7 +99,7 @@ def mix_name(story: MixStory) -> str:
 
 
 def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
-    fights = [fight for fight in story.fights if fight.resource != "nothing"]
+    fights = _fights(story)
     wanted = _wanted(story)
     if not fights:
         shown = all(fight.sure for fight in story.fights)
@@ -78,6 +116,10 @@ def _mix(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
     )
     yield f"{mix_name(story)}: its tenants lack {' and '.join(WORDS[one] for one in resources)}{unsure}{wanted}."
     yield from _tenants_of(story, splits)
+
+
+def _fights(story: MixStory) -> list[Fight]:
+    return [fight for fight in story.fights if fight.resource != "nothing"]
 
 
 def _tenants_of(story: MixStory, splits: Sequence[Split]) -> Iterator[str]:
@@ -116,6 +158,11 @@ def _roles(mixes: Sequence[MixStory]) -> Iterator[str]:
                 f"In {mix_name(story)} {story.aggressor} is the aggressor and {story.victim} the victim: its slowdown "
                 f"is {_with_ends(story.imbalance)} that of {story.aggressor}."
             )
+    yield from _everywhere(mixes)
+
+
+def _everywhere(mixes: Sequence[MixStory]) -> Iterator[str]:
+    """Who slows its neighbours in every pair."""
     aggressors, victims = (
         {name for story in mixes if (name := getattr(story, role)) is not None} for role in ("aggressor", "victim")
     )
@@ -136,6 +183,8 @@ def _worth(mixes: Sequence[MixStory]) -> Iterator[str]:
             yield f"{mix_name(story)} is worth it: {done} against 1 for taking turns, and no objective is missed."
         elif story.worth == "no":
             yield f"{mix_name(story)} is not worth it: {done}, less than the 1 of taking turns."
+        elif story.stp.lo is not None and story.stp.lo > 1:
+            yield f"{mix_name(story)} may or may not be worth it: {done}, but an objective is open."
         else:
             yield f"{mix_name(story)} may or may not be worth it: {done} holds 1, which is taking turns."
 

@@ -68,9 +68,9 @@ class Split:
         return self.cell.to_json() | {
             "tenant": self.tenant,
             "of": self.of,
-            "slowdown": self.total.to_json(),
-            "parts": {name: part.to_json() for name, part in self.parts.items()},
-            "residual": self.residual.to_json(),
+            "slowdown": self.total,
+            "parts": self.parts,
+            "residual": self.residual,
             "unsplit": self.unsplit,
         }
 

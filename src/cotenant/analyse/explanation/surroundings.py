@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from cotenant.analyse.sharing.evidence import TenantEvidence
+from cotenant.tenancy.records import OWN
 
 STRANGERS = 0.10
 STOLEN = 0.05
@@ -23,6 +24,8 @@ class Circumstance(NamedTuple):
     kind: str
     """`noisy neighbour`, `hypervisor`, `overload`, `clock`."""
     sentence: str
+    about: str = ""
+    """The tenant that it is about, if it is about one."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -83,7 +86,8 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
     for item in evidence:
         if item.open and item.seen.verdict != "invalid":
             cells.setdefault((item.seen.mix, item.seen.sharing, item.seen.load, item.seen.tenant), []).append(item)
-    for (mix, sharing, load, tenant), group in cells.items():
+    # Alone first: whoever is overloaded alone is so in every mix.
+    for (mix, sharing, load, tenant), group in sorted(cells.items(), key=lambda one: not one[1][0].seen.solo):
         due = sum(item.seen.n + item.seen.unfinished for item in group)
         unserved = sum(item.seen.unfinished for item in group) / due if due else 0.0
         served = fmean(item.seen.throughput_rps for item in group)
@@ -96,10 +100,13 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         waiting = [1 - item.service_ns / item.seen.mean_latency_ns for item in group if item.service_ns and item.seen.n]
         waits = f", {max(fmean(waiting), 0):.0%} of its latency is waiting" if waiting else ""
         where = "alone" if group[0].seen.solo else f"in {mix} ({sharing})"
+        if load != OWN:
+            where += f" at {load}"
         yield Circumstance(
             "overload",
-            f"{tenant} is overloaded {where} at {load}: {offered} and {served:.3g} served, {unserved:.0%} of requests "
-            f"were never done{waits}. Its latency grows as long as one measures; lower the rate.",
+            f"{tenant} is overloaded {where}: {offered} and {served:.3g} served, {unserved:.0%} of requests were never "
+            f"done{waits}. Its latency grows as long as one measures; lower the rate.",
+            tenant,
         )
 
 

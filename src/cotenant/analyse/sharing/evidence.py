@@ -51,19 +51,3 @@ class TenantEvidence:
     def open(self) -> bool:
         """Its requests come by a schedule, whether or not the last one is done."""
         return not self.load.startswith("closed")
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """What the device can do at best, and what it holds."""
-
-    flops_per_s: Mapping[str, float] = field(default_factory=dict)
-    """By dtype; empty: not measured."""
-    bytes_per_s: float | None = None
-    cores: int | None = None
-    memory_bytes: int | None = None
-    cache_bytes: int | None = None
-    """Of the largest cache."""
-    undisturbed: bool = True
-    counters: bool = False
-    """Hardware counters (cache misses, instructions) were recorded."""

@@ -5,7 +5,7 @@ One closed list, from which `cotenant explain METRIC` and the reference page are
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from cotenant.text import nearest
 
@@ -26,20 +26,6 @@ class Metric:
     caveats: tuple[str, ...]
     also: tuple[str, ...] = ()
     """Other names under which it is looked for."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "of": self.of,
-            "definition": self.definition,
-            "formula": self.formula,
-            "unit": self.unit,
-            "better": self.better,
-            "caveats": list(self.caveats),
-            "also": list(self.also),
-        }
 
 
 def _quantile(percent: int, least: int) -> Metric:
@@ -107,6 +93,46 @@ METRICS: Mapping[str, Metric] = {
         _quantile(90, 29),
         _quantile(95, 59),
         _quantile(99, 299),
+        Metric(
+            "ttft",
+            "Time to first token",
+            "tenant",
+            "How long a generating tenant takes until the first token of its answer.",
+            "first output - intended, over the requests that have a first output",
+            "ms",
+            "lower",
+            (
+                "It includes the wait for earlier requests: under an open load it grows before throughput falls.",
+                "Only workloads that generate have it; of others `first_ns` is -1.",
+                "A long prompt costs here, a long answer does not.",
+            ),
+            ("first token",),
+        ),
+        Metric(
+            "tpot",
+            "Time per output token",
+            "tenant",
+            "How long a generating tenant takes for each further token of its answer.",
+            "(done - first output) / (tokens of the answer - 1)",
+            "ms",
+            "lower",
+            (
+                "A mean over one answer: a pause in the middle of it disappears here.",
+                "Larger batches raise it and raise throughput with it: read the two together.",
+            ),
+            ("itl", "inter token latency"),
+        ),
+        Metric(
+            "headroom",
+            "Headroom",
+            "tenant",
+            "The part of an objective's limit that is left.",
+            "1 - latency at the objective's quantile / limit",
+            "share",
+            "higher",
+            ("Latency rises steeply near saturation: 20 % of the limit may be less than 5 % of the rate.",),
+            ("to spare",),
+        ),
         Metric(
             "device_time",
             "Device time",

@@ -1,4 +1,4 @@
-"""What a run found, in sentences a person can act on."""
+"""What a run found, in sentences; what to do about it is for the decision to say."""
 
 import math
 import re
@@ -11,7 +11,6 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.tenancy.nouns import APART
 from cotenant.text import duration, percent
 
 LEAST_SHOWN = 0.001
@@ -20,12 +19,11 @@ TOO_LITTLE_TO_SHOW = 0.005
 """A slowdown that two decimals would show as 1.00."""
 WORTH_SAYING = 0.10
 """An interval around 1 that is wider than this says nothing about being as fast as alone."""
-TOO_GOOD = 0.10
-"""Beyond all tenants alone by more than this: not sharing's merit, but a disturbance of the trials alone."""
 
+MOST_DOUBTS = 3
 MOST_BLOCKS = 100_000
 SENSIBLE_BLOCKS = 500
-"""Beyond that the advice is not patience."""
+"""Beyond that, patience does not help."""
 _SEVERAL_MEMBERS = re.compile(r" on \d+ of \d+$")
 """How mixes are called that run on several members of a group at once."""
 MOST_SLOWDOWNS = 12
@@ -33,19 +31,21 @@ MOST_SLOWDOWNS = 12
 
 
 def closing_sentences(summary: Summary, target: float | None = None) -> list[str]:
-    """Slowdowns under the best sharing of each mix, then objectives, then what stays open, then what to do.
+    """Slowdowns under the best sharing of each mix, then objectives, then what stays open.
 
-    The tables hold every number; these are the few sentences to take away. ``target`` is the relative half-width of
+    What to do is the decision's to say. ``target`` is the relative half-width of
     slowdowns that the study asked for; without one only quantiles and single blocks count as not precise enough.
     """
     label = _Label(summary)
     shared = [mix for mix in summary.mixes if not mix.cell.solo]
     lines = [
+        *(found.sentence() for found in summary.accuracy.values()),
         *_slowdowns(summary, shared, label),
         *_objectives(summary.tenants, label),
         *_rejected(summary.mixes),
+        *summary.doubts[:MOST_DOUBTS],
+        *([summary.windows.sentence()] if summary.windows is not None else []),
         *_imprecise(summary, label, target),
-        *advice(summary),
     ]
     if any(mix.cell.simulated for mix in summary.mixes):
         lines.append("Simulated devices computed these numbers; nothing was measured on them.")
@@ -64,10 +64,6 @@ class _Label:
     def conditions(self, cell: Cell) -> str:
         words = [cell.sharing, *(str(getattr(cell, name)) for name, several in self._several.items() if several)]
         return f"({', '.join(words)})"
-
-    def apart_from_sharing(self, cell: Cell) -> str:
-        words = [str(getattr(cell, name)) for name, several in self._several.items() if several]
-        return f" ({', '.join(words)})" if words else ""
 
     def __call__(self, cell: Cell) -> str:
         return f"{cell.mix} {self.conditions(cell)}"
@@ -118,7 +114,15 @@ def _slowdown(tenant: TenantSummary, mix: MixSummary, label: _Label) -> str:
     if number.est < 1:
         ends = f"[{1 / number.hi:.2f}, {1 / number.lo:.2f}]"
         return f"{tenant.tenant} runs {1 / number.est:.2f}x faster {ends} {where}."
-    return f"{tenant.tenant} runs {least}{_pace(number.est)} {_ends(number)} {where}."
+    return f"{tenant.tenant} runs {least}{_pace(number.est)} {_ends(number)}{_basis(tenant)} {where}."
+
+
+def _basis(tenant: TenantSummary) -> str:
+    """What a number rests on where nothing was measured."""
+    if not tenant.cell.simulated:
+        return ""
+    known = tenant.model_error is not None and tenant.model_error.validated
+    return ", simulated," if known else ", simulated and not validated,"
 
 
 def _beside(tenant: TenantSummary, mix: MixSummary) -> str:
@@ -141,11 +145,6 @@ def _pace(slowdown: float) -> str:
 
 def _ends(number: Estimate) -> str:
     return "" if number.lo is None or number.hi is None else f"[{number.lo:.2f}, {number.hi:.2f}]"
-
-
-def _goods(cell: Cell) -> str:
-    """What STP sums up: under an open load the work is given, and sharing decides how fast it gets done."""
-    return "work" if cell.load.startswith("closed") else "progress"
 
 
 def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str]:
@@ -216,72 +215,3 @@ def _more_blocks(number: Number, target: float | None) -> int:
     while enough < MOST_BLOCKS and spread * student_t(enough - 1) / math.sqrt(enough) > target:
         enough = math.ceil(enough * 1.05)
     return enough - number.n
-
-
-def advice(summary: Summary) -> Iterable[str]:
-    """What to do. For each mix (and load, setting, device) the sharing to take; those that gain nothing together."""
-    label = _Label(summary)
-    # Tenants on devices of their own share none: there is nothing to advise on.
-    shared = [mix for mix in summary.mixes if not mix.cell.solo and mix.cell.sharing != APART]
-    judged = [group for group in _options(shared) if isinstance(group[0].metrics["stp"], Estimate)]
-    if shared and not judged:
-        yield "No mix can be judged: look at the failed checks above, then run again."
-    together: dict[str, list[str]] = {}
-    for group in judged:
-        mix = group[0]
-        verdict = _choice(group, _missed(mix, summary), label)
-        if verdict in _SHORT:
-            together.setdefault(verdict, []).append(f"{mix.cell.mix}{label.apart_from_sharing(mix.cell)}")
-        else:
-            yield verdict
-    yield from (verdict.format(", ".join(mixes)) for verdict, mixes in together.items())
-
-
-def _missed(mix: MixSummary, summary: Summary) -> list[str]:
-    """Tenants that miss their objective in this mix and don't miss it alone: only that speaks against sharing."""
-    missing = [one for one in summary.tenants if one.slo is not None and one.slo.answer == "missed"]
-    alone = {(replace(one.cell, mix="", sharing=""), one.of) for one in missing if one.cell.solo}
-    here = replace(mix.cell, mix="", sharing="", with_neighbours=False)
-    return [one.tenant for one in missing if one.cell == mix.cell and (here, one.of) not in alone]
-
-
-_DISTRUSTED = "Don't decide on {} yet: no trial of what looks best passed every check; mend those that failed."
-_BEYOND_ALONE = (
-    "Don't believe {}: it did more than all its tenants alone, so the trials alone were disturbed; run again."
-)
-_ONE_BLOCK = "Run more blocks before deciding on {}: one block has no interval."
-_COSTS = "Don't share {}: even the best way does less than taking turns."
-_NO_GAIN = "Sharing {} gains nothing that these blocks can show: take turns, or run more blocks."
-_SHORT = (_DISTRUSTED, _BEYOND_ALONE, _ONE_BLOCK, _COSTS, _NO_GAIN)
-"""Said once for all mixes that they hold for."""
-
-
-def _doubt(mix: MixSummary, stp: Estimate) -> str | None:
-    """Why nothing can be decided from these trials."""
-    if not _trusted(mix):
-        return _DISTRUSTED
-    if stp.lo is None or stp.hi is None:
-        return _ONE_BLOCK
-    return _BEYOND_ALONE if stp.lo > len(mix.tenants) * (1 + TOO_GOOD) else None
-
-
-def _choice(ranked: Sequence[MixSummary], missed: Sequence[str], label: _Label) -> str:
-    mix, best = ranked[0], ranked[0].metrics["stp"]
-    assert isinstance(best, Estimate)
-    if doubt := _doubt(mix, best):
-        return doubt
-    assert best.lo is not None
-    assert best.hi is not None
-    if best.lo <= 1:
-        better = any(_size(other.metrics["stp"]) > best.est for other in ranked[1:])  # only the distrusted can be
-        return _DISTRUSTED if better else _COSTS if best.hi < 1 else _NO_GAIN
-    name = label(mix.cell)
-    if missed:
-        return f"Sharing {name} does more than taking turns, but {' and '.join(missed)} would miss the objective."
-    rivals = [
-        other.cell.sharing
-        for other in ranked[1:]
-        if isinstance(stp := other.metrics["stp"], Estimate) and stp.hi is not None and stp.hi >= best.lo
-    ]
-    tied = f"; {' and '.join(rivals)} can't be told apart from it" if rivals else ""
-    return f"Share {name}: {best.est:.2f}x {_ends(best)} the {_goods(mix.cell)} of taking turns{tied}."

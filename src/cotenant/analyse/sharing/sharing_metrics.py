@@ -1,16 +1,20 @@
 """What sharing did to a mix as a whole, from each tenant's normalised progress in one block.
 
 Normalised progress is time alone / time shared: 1 means the neighbours cost nothing, 0.5 means half the speed. All
-functions take one block's progress of every tenant of the mix; values of several blocks are then averaged with
-`over_blocks`, never the other way round.
+functions take the progress of every tenant of the mix; `over_blocks` applies them to all blocks.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.analyse.estimates.intervals import Floats, Numbers, positive_interval
+from cotenant.analyse.estimates.intervals import BOOTSTRAP_FROM, Floats, Numbers, positive_interval, ratio_interval
+from cotenant.analyse.estimates.robust import huber
+
+_STEP = 1e-4
+"""Of a logarithm, for slopes."""
 
 
 def normalised_progress(solo_time: Numbers, shared_time: Numbers) -> Floats:
@@ -61,12 +65,33 @@ METRICS: Mapping[str, tuple[Callable[[Numbers], float], float | None]] = {
 
 
 def over_blocks(metric: str, progress_by_block: Sequence[Numbers]) -> Estimate:
-    """A metric of each block, then its mean over blocks with an interval, cut at the metric's bound.
+    """A metric over all blocks with an interval, cut at the metric's bound.
 
-    Assumes blocks are independent; tenants within a block need not be.
+    From few blocks: its value in each block, then the mean of these. From many short ones: its value at the tenants'
+    mean progress, since in a block of a few requests noise alone makes tenants unequal. Assumes blocks are alike;
+    tenants within a block need not be independent.
     """
     value_of, most = METRICS[metric]
-    estimate = positive_interval([value_of(progress) for progress in progress_by_block])
+    if len(progress_by_block) < BOOTSTRAP_FROM:
+        estimate = positive_interval([value_of(progress) for progress in progress_by_block])
+    else:
+        estimate = ratio_interval(_at_the_mean(value_of, np.log(np.asarray(progress_by_block, dtype=np.float64))))
     if most is None or estimate.lo is None or estimate.hi is None:
         return estimate
     return Estimate(estimate.est, max(estimate.lo, 0.0), min(estimate.hi, most), estimate.n, estimate.method)
+
+
+def _at_the_mean(value_of: Callable[[Numbers], float], logs: Floats) -> Floats:
+    """The logarithm of a metric at the mean of the blocks' logarithms (blocks x tenants), with each block's part in it.
+
+    The mean of what is given is the metric's value, its spread the metric's error (delta method).
+    """
+    robust = [huber(column) for column in logs.T]
+    mean = np.array([one.location for one in robust])
+    parts = np.stack([one.influence for one in robust], axis=1) - mean
+    steps = np.eye(mean.size) * _STEP
+    slope = [
+        (math.log(value_of(np.exp(mean + step))) - math.log(value_of(np.exp(mean - step)))) / (2 * _STEP)
+        for step in steps
+    ]
+    return np.asarray(math.log(value_of(np.exp(mean))) + parts @ np.array(slope))

@@ -5,9 +5,10 @@ rate; under an open one it holds the queueing too, which is what a user feels.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from cotenant.analyse.estimates.covariate import adjusted
 from cotenant.analyse.estimates.estimate import Estimate
 from cotenant.analyse.estimates.intervals import ratio_interval
 from cotenant.analyse.sharing.cells import Cell, counts, usable
@@ -26,12 +27,33 @@ def device_ns(seen: TenantObservation) -> float | None:
     return seen.mean_device_ns
 
 
+def canary_us(seen: TenantObservation) -> float | None:
+    """How fast its core was."""
+    return seen.canary_us
+
+
+class Place(NamedTuple):
+    """What a shared observation and its solo partner have in common."""
+
+    run: str
+    device: str
+    settings: str
+    load: str
+    block: int
+    of: str
+    member: str | None
+
+
 class Solos:
     """Times of tenants alone, found again by block."""
 
     def __init__(self, clock: Clock = end_to_end_ns) -> None:
         self._clock = clock
-        self._logs: dict[tuple[str, str, str, str, int, str, str | None], list[float]] = {}
+        self._logs: dict[Place, list[float]] = {}
+
+    def __bool__(self) -> bool:
+        """There is one."""
+        return bool(self._logs)
 
     def add(self, seen: TenantObservation) -> None:
         """Remember it if it is a usable solo observation."""
@@ -39,16 +61,20 @@ class Solos:
         if seen.solo and time is not None:
             self._logs.setdefault(_place(seen), []).append(time)
 
+    def log_time(self, place: Place) -> float | None:
+        """Natural logarithm of the time alone; None without a usable trial."""
+        alone = self._logs.get(place)
+        return None if alone is None else sum(alone) / len(alone)
+
     def log_slowdown(self, seen: TenantObservation) -> float | None:
         """Natural logarithm of its slowdown; None if it or its solo partner in the block is missing or unusable."""
-        alone = self._logs.get(_place(seen))
+        alone = self.log_time(_place(seen))
         time = _log_time(seen, self._clock)
-        return None if alone is None or time is None else time - sum(alone) / len(alone)
+        return None if alone is None or time is None else time - alone
 
 
-def _place(seen: TenantObservation) -> tuple[str, str, str, str, int, str, str | None]:
-    """What a shared observation and its solo partner have in common."""
-    return seen.run, seen.device, seen.settings, seen.load, seen.block, seen.of, seen.member
+def _place(seen: TenantObservation) -> Place:
+    return Place(seen.run, seen.device, seen.settings, seen.load, seen.block, seen.of, seen.member)
 
 
 def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
@@ -58,14 +84,36 @@ def _log_time(seen: TenantObservation, clock: Clock) -> float | None:
     return math.log(time)
 
 
-def log_slowdowns(observations: Sequence[TenantObservation], solos: Solos) -> dict[int, float]:
-    """Of one tenant of one cell, by block; blocks without a usable pair are left out."""
+def log_slowdowns(
+    observations: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None
+) -> dict[int, float]:
+    """Of one tenant of one cell, by block; blocks without a usable pair are left out.
+
+    ``calm``: the canaries' times alone, to take out what the core's own speed did.
+    """
+    logs = _by_block((seen.block, value) for seen in observations if (value := solos.log_slowdown(seen)) is not None)
+    if calm is None:
+        return logs
+    canaries = _by_block((seen.block, value) for seen in observations if (value := calm.log_slowdown(seen)) is not None)
+    return adjusted(logs, canaries)
+
+
+def _by_block(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """One mean for each block, in their order."""
     found: dict[int, list[float]] = {}
-    for seen in observations:
-        value = solos.log_slowdown(seen)
-        if value is not None:
-            found.setdefault(seen.block, []).append(value)
-    return {block: sum(values) / len(values) for block, values in sorted(found.items())}
+    for block, value in values:
+        found.setdefault(block, []).append(value)
+    return {block: sum(mine) / len(mine) for block, mine in sorted(found.items())}
+
+
+def timed(observations: Sequence[TenantObservation]) -> list[tuple[TenantObservation, float]]:
+    """The usable ones, each with the logarithm of its mean latency."""
+    return [(seen, time) for seen in observations if (time := _log_time(seen, end_to_end_ns)) is not None]
+
+
+def log_times(observations: Sequence[TenantObservation]) -> dict[int, float]:
+    """Logarithms of one tenant's mean latency in one cell, by block."""
+    return _by_block((seen.block, time) for seen, time in timed(observations))
 
 
 class CurrentSlowdown(NamedTuple):
@@ -78,20 +126,61 @@ class CurrentSlowdown(NamedTuple):
     estimate: Estimate
 
 
+class RunningSlowdowns:
+    """Slowdowns of a run that goes on. It keeps a logarithm per tenant and trial, and nothing else of it."""
+
+    def __init__(self) -> None:
+        self._solos, self._calm = Solos(), Solos(canary_us)
+        self._shared: dict[tuple[Cell, str], list[tuple[Place, float, float | None]]] = {}
+
+    def add(self, observations: Iterable[TenantObservation]) -> None:
+        """Remember what counts."""
+        for seen in filter(counts, observations):
+            time = _log_time(seen, end_to_end_ns)
+            if seen.solo:
+                self._solos.add(seen)
+                self._calm.add(seen)
+            elif time is not None:
+                timed = (_place(seen), time, _log_time(seen, canary_us))
+                self._shared.setdefault((Cell.of(seen), seen.role), []).append(timed)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing has been seen yet."""
+        return not self._shared and not self._solos
+
+    @property
+    def blocks(self) -> int:
+        """The most blocks that any slowdown has been seen in."""
+        return max((len({place.block for place, _, _ in timed}) for timed in self._shared.values()), default=0)
+
+    def by_block(self) -> Iterator[tuple[Cell, str, list[float]]]:
+        """Logarithms of every tenant's slowdown in the order of the blocks, in order of the cells."""
+        for (cell, tenant), timed in sorted(self._shared.items(), key=lambda item: item[0]):
+            logs, canaries = [
+                _by_block(
+                    (place.block, value - alone)
+                    for place, value in values
+                    if value is not None and (alone := solos.log_time(place)) is not None
+                )
+                for solos, values in (
+                    (self._solos, [(place, time) for place, time, _ in timed]),
+                    (self._calm, [(place, canary) for place, _, canary in timed]),
+                )
+            ]
+            if logs:
+                yield cell, tenant, list(adjusted(logs, canaries).values())
+
+    def current(self, interval: Callable[[Sequence[float]], Estimate] = ratio_interval) -> list[CurrentSlowdown]:
+        """Slowdowns of all tenants that have one so far, in order of their cells."""
+        return [
+            CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, interval(logs))
+            for cell, tenant, logs in self.by_block()
+        ]
+
+
 def current_slowdowns(observations: Iterable[TenantObservation]) -> list[CurrentSlowdown]:
     """Slowdowns of all tenants that have one so far, in order of their cells; needs means only, no raw latencies."""
-    solos = Solos()
-    shared: dict[tuple[Cell, str], list[TenantObservation]] = {}
-    for seen in filter(counts, observations):
-        if seen.solo:
-            solos.add(seen)
-        else:
-            shared.setdefault((Cell.of(seen), seen.role), []).append(seen)
-    current = []
-    for (cell, tenant), group in sorted(shared.items(), key=lambda item: item[0]):
-        logs = log_slowdowns(group, solos)
-        if logs:
-            current.append(
-                CurrentSlowdown(cell.mix, cell.sharing, cell.load, tenant, ratio_interval(list(logs.values())))
-            )
-    return current
+    running = RunningSlowdowns()
+    running.add(observations)
+    return running.current()

@@ -1,9 +1,9 @@
 """From observations to the summary of a run: every tenant of every cell, every mix, each number with its interval."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isfinite
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,23 @@ from cotenant.analyse.estimates.intervals import mean_interval, positive_interva
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.estimates.quantiles import QuantileEstimate, latency_quantiles
 from cotenant.analyse.plain import plain
+from cotenant.analyse.sharing.accuracy import FEWEST_REQUESTS, Accuracy, accuracy_of, unsteady
 from cotenant.analyse.sharing.cells import Cell, by_block, counts, usable
+from cotenant.analyse.sharing.model_error import inverse, of_metric, time_range, widened, widened_quantile
 from cotenant.analyse.sharing.sharing_metrics import METRICS, over_blocks
+from cotenant.analyse.sharing.short_windows import Agree, short_windows_agree
 from cotenant.analyse.sharing.slo import Attainment, attainment
-from cotenant.analyse.sharing.slowdown import CurrentSlowdown, Solos, current_slowdowns, device_ns, log_slowdowns
-from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, TenantObservation, Verdict
+from cotenant.analyse.sharing.slowdown import (
+    CurrentSlowdown,
+    Solos,
+    canary_us,
+    current_slowdowns,
+    device_ns,
+    log_slowdowns,
+    log_times,
+    timed,
+)
+from cotenant.tenancy.records import SCHEMA_VERSION, Int64s, ModelError, TenantObservation, Verdict
 
 __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current_slowdowns", "summarise"]
 
@@ -26,6 +38,8 @@ NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
 NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
 BY_DEFINITION = "by definition"
+JUDGED_ALONE_S = 1.0
+"""Trials with a window of at least this length carry a verdict on their own steadiness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,8 @@ class TenantSummary:
     slo_ms: float | None
     goodput_rps: Number | None
     """Requests per second within the objective."""
+    model_error: ModelError | None = None
+    """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
     @property
     def slowdown_is_least(self) -> bool:
@@ -74,22 +90,29 @@ class TenantSummary:
             "unfinished": self.unfinished,
             "trials_by_verdict": dict(self.trials_by_verdict),
             "failed_checks": dict(self.failed_checks),
-            "throughput_rps": self.throughput_rps.to_json(),
-            "latency_ms": latency | {"mean": self.mean_latency_ms.to_json()},
-            "slowdown": self.slowdown.to_json(),
+            "throughput_rps": self.throughput_rps,
+            "latency_ms": latency | {"mean": self.mean_latency_ms},
+            "slowdown": self.slowdown,
             "slowdown_is_least": self.slowdown_is_least,
-            "device_ms": self.device_ms.to_json(),
-            "device_slowdown": self.device_slowdown.to_json(),
+            "device_ms": self.device_ms,
+            "device_slowdown": self.device_slowdown,
             "slo": None,
+            "simulated_as": None
+            if self.model_error is None
+            else {
+                "class": self.model_error.kind,
+                "validated": self.model_error.validated,
+                "error": self.model_error.sentence,
+            },
         }
         if self.slo is not None and self.goodput_rps is not None:
             row["slo"] = {
                 "objective_ms": self.slo_ms,
                 "quantile": self.slo.quantile,
-                "attainment": self.slo.share.to_json(),
+                "attainment": self.slo.share,
                 "answer": self.slo.answer,
                 "needs_n": self.slo.needs_n,
-                "goodput_rps": self.goodput_rps.to_json(),
+                "goodput_rps": self.goodput_rps,
             }
         return row
 
@@ -102,6 +125,8 @@ class MixSummary:
     tenants: tuple[str, ...]
     blocks: int
     """Blocks in which every tenant has a slowdown."""
+    slowdown: Mapping[str, Number]
+    """Of each tenant, by its name."""
     metrics: Mapping[str, Number]
     """stp, antt, harmonic_speedup, fairness, jain."""
     verdict: Verdict
@@ -115,7 +140,7 @@ class MixSummary:
         return (
             self.cell.to_json()
             | {"tenants": list(self.tenants), "blocks": self.blocks}
-            | {name: number.to_json() for name, number in self.metrics.items()}
+            | dict(self.metrics)
             | {
                 "verdict": self.verdict,
                 "failed_checks": sorted(self.failed_checks),
@@ -127,26 +152,36 @@ class MixSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All of it."""
+    """Every tenant and every mix of one run or several."""
 
     tenants: tuple[TenantSummary, ...]
     mixes: tuple[MixSummary, ...]
     block_seconds: Mapping[str, float]
     """By run: counted seconds of one block, all its trials together; what one more block would cost at least."""
+    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
+    """By run: what its slowdowns are good to."""
+    windows: Agree | None = None
+    """How long windows compare with short ones, where there are both."""
+    doubts: tuple[str, ...] = ()
+    """One sentence for each cell whose windows, taken together, have too few requests or are not steady."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, stable within a schema version; NaN and infinity never occur.
 
-        ``{"schema_version": 1, "tenants": [...], "mixes": [...], "block_seconds": {...}}``. Every number is an object
+        ``{"schema_version": 1, "tenants": [...], "mixes": [...], "block_seconds": {...}, "accuracy": {...},
+        "short_windows": {...} or null, "doubts": [...]}``. Every number is an object
         ``{"est", "lo", "hi", "n", "method"}``. Where it can't be had, ``est`` is null and ``reason`` says why. A
         quantile that wants more requests also has ``needs_n`` (how many in all) and ``needs_seconds`` (how many more
         seconds at the rate seen).
         """
         row = {
             "schema_version": SCHEMA_VERSION,
-            "tenants": [tenant.to_json() for tenant in self.tenants],
-            "mixes": [mix.to_json() for mix in self.mixes],
+            "tenants": self.tenants,
+            "mixes": self.mixes,
             "block_seconds": dict(self.block_seconds),
+            "accuracy": self.accuracy,
+            "short_windows": None if self.windows is None else self.windows.to_json(),
+            "doubts": list(self.doubts),
         }
         clean: dict[str, Any] = plain(row)
         return clean
@@ -160,7 +195,7 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
     """
     groups: dict[tuple[Cell, str], list[TenantObservation]] = {}
     quantiles: dict[tuple[Cell, str], Mapping[str, QuantileEstimate]] = {}
-    solos, device_solos = Solos(), Solos(device_ns)
+    solos, device_solos, calm = baselines = Solos(), Solos(device_ns), Solos(canary_us)
     raw: list[tuple[Int64s, int]] = []
     current: tuple[Cell, str] | None = None
     for seen in filter(counts, observations):
@@ -177,14 +212,64 @@ def summarise(observations: Iterable[TenantObservation]) -> Summary:
         groups.setdefault(key, []).append(light)
         solos.add(light)
         device_solos.add(light)
+        calm.add(light)
     if current is not None:
         quantiles[current] = _quantiles_ms(raw)
-    tenants = {key: _tenant(key, groups[key], quantiles[key], solos, device_solos) for key in sorted(groups)}
+    tenants = {key: _tenant(key, groups[key], quantiles[key], baselines) for key in sorted(groups)}
     cells: dict[Cell, dict[str, list[TenantObservation]]] = {}
     for cell, tenant in tenants:
         cells.setdefault(cell, {})[tenant] = groups[cell, tenant]
-    mixes = tuple(_mix(cell, members, solos) for cell, members in cells.items())
-    return Summary(tuple(tenants.values()), mixes, _block_seconds(groups.values()))
+    mixes = tuple(
+        _mix(cell, members, {name: tenants[cell, name].slowdown for name in members}, solos, calm)
+        for cell, members in cells.items()
+    )
+    block_seconds = _block_seconds(groups.values())
+    return Summary(
+        tuple(tenants.values()),
+        mixes,
+        block_seconds,
+        _accuracy(tenants, groups, solos, block_seconds),
+        short_windows_agree(timed(group) for group in groups.values()),
+        tuple(_doubts(tenants, groups, solos)),
+    )
+
+
+def _accuracy(
+    tenants: Mapping[tuple[Cell, str], TenantSummary],
+    groups: Mapping[tuple[Cell, str], Sequence[TenantObservation]],
+    solos: Solos,
+    block_seconds: Mapping[str, float],
+) -> dict[str, Accuracy]:
+    found = {}
+    for run, seconds in block_seconds.items():
+        shared = [key for key in groups if key[0].run == run and not key[0].solo]
+        alone = [key for key in groups if key[0].run == run and key[0].solo]
+        accuracy = accuracy_of(
+            [number.relative_half_width for key in shared if isinstance(number := tenants[key].slowdown, Estimate)],
+            [log_slowdowns(groups[key], solos) for key in shared],
+            [log_times(groups[key]) for key in alone],
+            seconds,
+        )
+        if accuracy is not None:
+            found[run] = accuracy
+    return found
+
+
+def _doubts(
+    tenants: Mapping[tuple[Cell, str], TenantSummary],
+    groups: Mapping[tuple[Cell, str], Sequence[TenantObservation]],
+    solos: Solos,
+) -> Iterator[str]:
+    """Of cells of short windows, which are not judged one by one."""
+    for key, group in groups.items():
+        if min(seen.window_s for seen in group) >= JUDGED_ALONE_S:
+            continue
+        cell, tenant = key
+        where = f"{tenant} in {cell.mix} ({cell.sharing})"
+        if 0 < tenants[key].requests < FEWEST_REQUESTS:
+            yield f"{where} served only {tenants[key].requests} requests in all windows: measure longer."
+        if not cell.solo and (kind := unsteady(log_slowdowns(group, solos))):
+            yield f"The slowdown of {where} was not steady over the run: {kind}."
 
 
 def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Mapping[str, QuantileEstimate]:
@@ -201,10 +286,9 @@ def _tenant(
     key: tuple[Cell, str],
     group: Sequence[TenantObservation],
     quantiles: Mapping[str, QuantileEstimate],
-    solos: Solos,
-    device_solos: Solos,
+    baselines: tuple[Solos, Solos, Solos],
 ) -> TenantSummary:
-    cell, tenant = key
+    (cell, tenant), (solos, device_solos, calm) = key, baselines
     used = [seen for seen in group if usable(seen)]
     requests, unfinished = sum(seen.n for seen in used), sum(seen.unfinished for seen in used)
     seconds = sum(seen.window_s for seen in used)
@@ -215,7 +299,7 @@ def _tenant(
         if found.needs_n is not None and rate > 0
     }
     slo, goodput = _slo(used)
-    return TenantSummary(
+    found = TenantSummary(
         cell=cell,
         tenant=tenant,
         of=group[0].of,
@@ -228,7 +312,7 @@ def _tenant(
         latency_ms=quantiles,
         needs_seconds=needs,
         mean_latency_ms=_mean(used, lambda seen: seen.mean_latency_ns / NS_PER_MS if seen.n else None),
-        slowdown=_slowdown(cell, group, solos),
+        slowdown=_slowdown(cell, group, solos, calm),
         device_ms=_mean(
             used,
             lambda seen: None if seen.mean_device_ns is None else seen.mean_device_ns / NS_PER_MS,
@@ -238,6 +322,26 @@ def _tenant(
         slo=slo,
         slo_ms=group[0].slo_ms,
         goodput_rps=goodput,
+        model_error=group[0].model_error,
+    )
+    return found if found.model_error is None else _with_model_error(found, found.model_error)
+
+
+def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
+    """The same, each interval as wide as the simulation is uncertain."""
+    solo = found.cell.solo
+    times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
+    return replace(
+        found,
+        throughput_rps=widened(found.throughput_rps, inverse(times)),
+        latency_ms={
+            name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
+        },
+        mean_latency_ms=widened(found.mean_latency_ms, times),
+        slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown),
+        device_ms=widened(found.device_ms, times),
+        device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown),
+        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
     )
 
 
@@ -251,8 +355,8 @@ def _mean(
     return positive_interval(by_block(values)) if values else Missing(absent)
 
 
-def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos) -> Number:
-    logs = log_slowdowns(group, solos)
+def _slowdown(cell: Cell, group: Sequence[TenantObservation], solos: Solos, calm: Solos | None = None) -> Number:
+    logs = log_slowdowns(group, solos, calm)
     if not logs:
         return Missing(NO_SOLO if any(usable(seen) for seen in group) else NO_TRIAL)
     if cell.solo:
@@ -269,30 +373,53 @@ def _slo(used: Sequence[TenantObservation]) -> tuple[Attainment | None, Number |
     return share, mean_interval(by_block((seen.block, met / seen.window_s) for seen, met in counted))
 
 
-def _mix(cell: Cell, members: Mapping[str, Sequence[TenantObservation]], solos: Solos) -> MixSummary:
+def _mix(
+    cell: Cell,
+    members: Mapping[str, Sequence[TenantObservation]],
+    slowdown: Mapping[str, Number],
+    solos: Solos,
+    calm: Solos,
+) -> MixSummary:
     trials = {seen.trial: seen for group in members.values() for seen in group}.values()
     verdicts: Counter[str] = Counter(seen.verdict for seen in trials)
-    slowdowns = [log_slowdowns(group, solos) for group in members.values()]
+    slowdowns = [log_slowdowns(group, solos, calm) for group in members.values()]
     blocks = sorted(set.intersection(*(set(logs) for logs in slowdowns)))
     return MixSummary(
         cell=cell,
         tenants=tuple(members),
         blocks=len(blocks),
-        metrics=_metrics(cell, [[logs[block] for logs in slowdowns] for block in blocks], verdicts),
+        slowdown=slowdown,
+        metrics=_metrics(
+            cell,
+            [[logs[block] for logs in slowdowns] for block in blocks],
+            verdicts,
+            [error for group in members.values() if (error := group[0].model_error) is not None],
+        ),
         verdict=_verdict(verdicts),
         failed_checks=Counter(check for seen in trials for check in sorted(set(seen.failed_checks))),
         trials_by_verdict=verdicts,
     )
 
 
-def _metrics(cell: Cell, logs_by_block: Sequence[Sequence[float]], verdicts: Mapping[str, int]) -> dict[str, Number]:
+def _metrics(
+    cell: Cell,
+    logs_by_block: Sequence[Sequence[float]],
+    verdicts: Mapping[str, int],
+    errors: Sequence[ModelError],
+) -> dict[str, Number]:
     if not logs_by_block:
         reason = NO_TRIAL if _verdict(verdicts) == "invalid" else NO_SOLO
         return {name: Missing(reason) for name in METRICS}
     if cell.solo:
         return {name: Estimate(1.0, 1.0, 1.0, len(logs_by_block), BY_DEFINITION) for name in METRICS}
     progress = [np.exp(-np.asarray(logs)) for logs in logs_by_block]
-    return {name: over_blocks(name, progress) for name in METRICS}
+    found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
+    if not errors:
+        return found
+    return {
+        name: widened(number, of_metric(name, errors), most=1.0 if name in ("fairness", "jain") else inf)
+        for name, number in found.items()
+    }
 
 
 def _verdict(verdicts: Mapping[str, int]) -> Verdict:

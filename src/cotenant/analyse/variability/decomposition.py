@@ -71,7 +71,7 @@ class Decomposition:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "between_gpus": self.between_gpus.to_json(),
+            "between_gpus": self.between_gpus,
             "levels": [
                 {name: getattr(level, name) for name in (*Level.__slots__, "beyond_chance")} for level in self.levels
             ],

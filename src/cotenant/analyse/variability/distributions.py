@@ -43,10 +43,6 @@ class Alikeness:
     median_effect: float | None
     """Median over the differing pairs of the robust effect size: 0.2 is small, 0.8 large."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def alikeness(readings: Readings) -> Alikeness:
     """Test GPUs with at least three runs each. Assumes runs of a GPU are independent, which drift would break."""

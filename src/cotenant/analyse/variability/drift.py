@@ -69,9 +69,9 @@ class Drift:
         """Plain data."""
         return {
             "days": self.days,
-            "per_month": self.per_month.to_json(),
+            "per_month": self.per_month,
             "daily": [{"at_s": at, "relative_time": ratio, "runs": runs} for at, ratio, runs in self.daily],
-            "changes": [change.to_json() for change in self.changes],
+            "changes": self.changes,
             "simulated": self.simulated,
         }
 

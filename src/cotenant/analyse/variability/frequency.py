@@ -34,10 +34,6 @@ class PowerByClock:
         above = np.maximum(0.0, clock_mhz - self.knee_mhz)
         return np.asarray(self.idle_w + self.slope * clock_mhz + self.bend * above**2)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class TimeByClock:
@@ -75,10 +71,6 @@ class BestClock:
     """Share of the energy at the highest clock."""
     time_lost: float
     """Share of the time at the highest clock."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def fit_power(clock_mhz: Floats, power_w: Floats) -> PowerByClock:

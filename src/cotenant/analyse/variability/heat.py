@@ -31,10 +31,6 @@ class HeatFit:
     span_s: float
     """A time constant longer than the trace can't be known."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def fit_heat(at_s: Floats, power_w: Floats, temperature_c: Floats) -> HeatFit:
     """Time constants are searched, the rest is least squares.

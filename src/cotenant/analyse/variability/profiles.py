@@ -1,7 +1,6 @@
 """Each GPU in a line: what placement needs to know of it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +30,6 @@ class GpuProfile:
     power_w: float | None
     energy_j: float | None
     """Per request: power times time."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def gpu_profiles(readings: Readings) -> tuple[GpuProfile, ...]:

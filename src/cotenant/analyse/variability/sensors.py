@@ -1,8 +1,8 @@
 """What a sensor is worth: two sensors of the same thing compared, and a sensor that stands still found."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,10 +37,6 @@ class SensorComparison:
     uncorrected_rmse: float
     """Of taking one reading for the other."""
     n: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def compare_sensors(
@@ -91,6 +87,15 @@ def compare_sensors(
     )
 
 
+def longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """The readings of the longest time without a pause."""
+    pauses = np.diff(at_s)
+    breaks = np.flatnonzero(pauses > GAP * np.median(pauses)) + 1 if pauses.size else np.empty(0, np.int64)
+    bounds = [0, *breaks.tolist(), at_s.size]
+    a, b = max(itertools.pairwise(bounds), key=lambda ends: ends[1] - ends[0])
+    return at_s[a:b], values[a:b]
+
+
 @dataclass(frozen=True, slots=True)
 class Stuck:
     """A stretch in which a sensor stood still while something that moves with it did not."""
@@ -103,10 +108,6 @@ class Stuck:
     witness: str
     witness_from: float
     witness_to: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def stuck(sensor: str, at_s: Floats, values: Floats, witnesses: Mapping[str, Floats]) -> Stuck | None:

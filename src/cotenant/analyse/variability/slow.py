@@ -6,7 +6,7 @@ compared with the fleet, not with a data sheet.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -63,10 +63,6 @@ class SlowGpu:
     since_s: float | None = None
     """When it became slow; None: it was so from its first run, or times are unknown."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class SickSensor:
@@ -75,10 +71,6 @@ class SickSensor:
     gpu: str
     sensor: str
     because: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,20 +37,6 @@ class Variation:
     repeatability_p95: float | None
     """The same for the 95th of a hundred GPUs."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "runs": self.runs,
-            "gpus": self.gpus,
-            "median_ms": self.median_ms,
-            "whisker_range": self.whisker_range.to_json(),
-            "max_over_median": self.max_over_median.to_json(),
-            "cv": self.cv.to_json(),
-            "outliers": self.outliers,
-            "repeatability": self.repeatability.to_json(),
-            "repeatability_p95": self.repeatability_p95,
-        }
-
 
 def variation(readings: Readings) -> Variation:
     """All of it. Assumes GPUs are independent draws of one population; runs of a GPU need not be independent."""

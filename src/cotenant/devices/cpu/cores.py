@@ -59,6 +59,21 @@ def usable_cores(tree: FileTree) -> Cores:
     return cores if quota is None else cores[: max(1, int(quota))]
 
 
+def package_cores(tree: FileTree, cores: Cores) -> Cores:
+    """All cores that share a socket with these: its cache, its memory channels, its power; with them, themselves."""
+    online = tree.text("/sys/devices/system/cpu/online")
+    try:
+        every = parse_cores(online) if online else cores
+    except ValueError:
+        every = cores
+
+    def package(core: int) -> str:
+        return tree.text(f"/sys/devices/system/cpu/cpu{core}/topology/physical_package_id") or "0"
+
+    mine = {package(core) for core in cores}
+    return tuple(sorted({core for core in every if package(core) in mine} | set(cores)))
+
+
 def physical_cores(tree: FileTree, cores: Cores) -> tuple[Cores, ...]:
     """The same cores, hyper-threads of one physical core together."""
     groups: dict[Cores, list[int]] = {}

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.devices.state_folder import state_folder
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,10 @@ def remove(uuid: str) -> None:
 def read(uuid: str) -> Note | None:
     """The note about a GPU, if there is one."""
     try:
-        return _note(json.loads(_path(uuid).read_text(encoding="utf-8")))
+        path = _path(uuid)
+        if path.stat(follow_symlinks=False).st_uid != os.geteuid():
+            return None  # another user's notes are not acted upon
+        return _note(json.loads(opening.read_text(path, follow=False)))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

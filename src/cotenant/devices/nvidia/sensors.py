@@ -4,10 +4,10 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cotenant.analyse.energy.power_sensor import Counter, PowerSensor, update_period_s
 from cotenant.devices.nvidia import fields, gpm, library, pcie, power_sensor
 from cotenant.devices.nvidia.ladder import SourceChoice, choose
 from cotenant.devices.nvidia.nvml import GpuFacts, handle, process_function
-from cotenant.devices.nvidia.power_sensor import Counter, PowerSensor
 from cotenant.devices.protocol import Probe, SensorInfo
 
 CLOCK_PERIOD_S = 0.1
@@ -184,7 +184,7 @@ def _worth(gpu: GpuFacts, found: SensorSurvey, *, measure_period: bool) -> Power
 
 def _watched(gpu: GpuFacts, read: Callable[[], Sequence[float]]) -> float | None:
     try:
-        return power_sensor.update_period_s(*power_sensor.watch(lambda: read()[0]))
+        return update_period_s(*power_sensor.watch(lambda: read()[0]))
     except library.nvml_error() as error:
         if library.is_lost(error):
             raise library.problem(error, "nvmlDeviceGetFieldValues", gpu.label) from None

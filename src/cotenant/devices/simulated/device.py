@@ -5,34 +5,38 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
 
+import numpy as np
+
 from cotenant import workloads
 from cotenant.devices.protocol import Finding, Probe, Roofline, Seat, SensorInfo, SharingMode
 from cotenant.devices.simulated import sensors
 from cotenant.devices.simulated.fleet_names import Named, parse
 from cotenant.devices.simulated.request import request_of
 from cotenant.devices.simulated.sharing import SimulatedArrangement, arrange, sharing_modes
-from cotenant.devices.simulated.trust import Kind, validated_errors
+from cotenant.devices.simulated.solo_times import SoloTime, solo_times
 from cotenant.devices.single import SingleDevice
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
+from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_solos, matched
 from cotenant.prediction.gpu import DTYPES, GpuSpec
-from cotenant.prediction.kernels.fusion import FUSIONS, Fusion
+from cotenant.prediction.kernels.columns import Floats
+from cotenant.prediction.kernels.cost import least_ns
 from cotenant.prediction.kernels.request import RequestKernels
+from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
 from cotenant.prediction.sharing.layout import Part
-from cotenant.prediction.sharing.on_part import between_clocks, on_part
+from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
 from cotenant.prediction.sharing.trace import Trace
+from cotenant.prediction.trust import classes
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
-HOST_US: Mapping[Fusion, float] = {"eager": 25.0, "compile": 8.0, "engine": 3.0}
-"""Host time per launch. Eager: the plateaus of ParvaGPU's vision models at small batches (25 to 30 us per operator);
-the others are estimates."""
 ACTIVITY_PERIOD_S = 0.1
-CONTROLS = ("clock_mhz", "power_w", "boost", "fusion", "host_us", "device_ms")
-SHARING_KINDS: tuple[Kind, ...] = ("processes", "mps", "mig")
+_SLOWEST = 50
+"""A measured time that is this many times the simulated one is in another unit, or of something else."""
+CONTROLS = ("clock_mhz", "power_w", "boost", "host_us", "device_ms", "solo_ms")
 ACTIVITIES = {
     "sm_active": "share of the SMs' room that kernels held",
     "tensor_active": "share of the tensor cores' throughput",
@@ -45,16 +49,12 @@ class Controls:
     """What a study can set on a simulated GPU."""
 
     limits: Limits = FREE
-    fusion: Fusion = "eager"
     host_us: float | None = None
-    """Host time per launch; None: what is usual for the fusion."""
+    """Host time per launch; None: what is usual for a tenant's software."""
     device_ms: tuple[tuple[str, float], ...] = ()
     """By workload, a measured time of its kernels alone on the whole GPU, which calibrates its trace."""
-
-    @property
-    def launch_us(self) -> float:
-        """Host time per launch."""
-        return HOST_US[self.fusion] if self.host_us is None else self.host_us
+    solo_ms: tuple[SoloTime, ...] = ()
+    """Measured times of whole requests alone, which calibrate host and device."""
 
 
 @dataclass(slots=True)
@@ -65,8 +65,9 @@ class SimulatedGpu(SingleDevice):
     gpu: GpuSpec
     die: Die
     simulated: bool = True
-    _requests: dict[tuple[str, Fusion], RequestKernels] = field(default_factory=dict)
+    _requests: dict[str, RequestKernels] = field(default_factory=dict)
     _traces: dict[tuple[str, Part, Controls, float | None], Trace] = field(default_factory=dict)
+    _fits: dict[tuple[str, tuple[SoloTime, ...]], tuple[RequestKernels, SoloFit]] = field(default_factory=dict)
     _of_fleet: dict[tuple[str, Part, Controls, float], Trace] | None = None
     """Requests on a typical die at some clocks, for all members of a fleet; None: it is in none."""
 
@@ -126,7 +127,7 @@ class SimulatedGpu(SingleDevice):
         return known + sensors.infos(self.gpu)
 
     def apply(self, settings: Mapping[str, Any]) -> AbstractContextManager[tuple[str, ...]]:
-        """Check `clock_mhz`, `power_w`, `boost`, `fusion`, `host_us` and `device_ms`; it does what it is told."""
+        """Check `clock_mhz`, `power_w`, `boost`, `host_us`, `device_ms` and `solo_ms`; it does what it is told."""
         self.controls(settings)
         return _taken()
 
@@ -136,19 +137,20 @@ class SimulatedGpu(SingleDevice):
         if unknown:
             raise DeviceError(
                 f"{self.name} has no control {unknown[0]!r}",
-                hint=f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
+                hint="say it in the tenant: `software: compile`"
+                if unknown[0] == "fusion"
+                else f"it has {', '.join(CONTROLS[:-1])} and {CONTROLS[-1]}",
             )
         settings = self.absolute(settings)
-        fusion = settings.get("fusion", "eager")
-        if fusion not in FUSIONS:
-            raise DeviceError(f"{fusion!r} is no way to fuse kernels", hint=f"choose one of {', '.join(FUSIONS)}")
         limits = Limits(power_w=_number(settings, "power_w"), clock_mhz=_number(settings, "clock_mhz"))
         if not _boost(settings):
             if limits.clock_mhz is not None:
                 raise DeviceError("boost: off and clock_mhz both say what the clock is", hint="leave one of them out")
             limits = replace(limits, clock_mhz=self.gpu.clocks_mhz.base)
         limits.check(self.gpu)
-        return Controls(limits, fusion, _number(settings, "host_us"), _measured_times(settings))
+        return Controls(
+            limits, _number(settings, "host_us"), _measured_times(settings), solo_times(settings.get("solo_ms"))
+        )
 
     def absolute(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """The same with `80%` of the highest clock or of the power limit as a number, or the lowest that it takes."""
@@ -179,13 +181,64 @@ class SimulatedGpu(SingleDevice):
         needed = need(self.request(spec).properties, self.gpu)
         return self.tenant_bytes if needed is None else needed.total
 
-    def request(self, spec: WorkloadSpec, fusion: Fusion = "eager") -> RequestKernels:
+    def request(self, spec: WorkloadSpec) -> RequestKernels:
         """The request's kernels, from a dry run of the workload; remembered."""
         spec = self.spec(spec)
-        key = (spec.model_dump_json(), fusion)
+        key = spec.model_dump_json()
         if key not in self._requests:
-            self._requests[key] = request_of(spec, fusion)
+            self._requests[key] = request_of(spec)
         return self._requests[key]
+
+    def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
+        """Host time of the launches of each of a request's kernels."""
+        if controls.host_us is not None:
+            return np.asarray(request.kernels.launches * (controls.host_us * 1e3))
+        return request.execution.launch_ns(request.kernels, self.gpu.architecture)
+
+    def calibrated(self, request: RequestKernels, controls: Controls) -> tuple[RequestKernels, SoloFit]:
+        """The request as the measured solo times show it, and what they say about host and device.
+
+        Whether products in float32 were rounded for tensor cores is up to the user's software; the times tell.
+
+        Raises:
+            DeviceError: A time is shorter than the GPU's peak rates allow.
+        """
+        spec = request.spec
+        given = [one for one in controls.solo_ms if one.of_kind(spec)]
+        if not given:
+            return request, UNFITTED
+        key = (spec.model_dump_json(), controls.solo_ms)
+        if key not in self._fits:
+            variants = [request.execution]
+            if spec.dtype == "float32" and self.gpu.tensor_tflops.tf32:
+                variants.append(replace(request.execution, tf32="all"))
+            fits = [self._fitted(spec, given, variant) for variant in variants]
+            self._fits[key] = min(fits, key=lambda found: found[1].cost)
+        return self._fits[key]
+
+    def _fitted(
+        self, spec: WorkloadSpec, given: Sequence[SoloTime], execution: Execution
+    ) -> tuple[RequestKernels, SoloFit]:
+        measured = [self._solo(one, request_of(one.spec(spec), execution)) for one in given]
+        fit = fit_solos(measured)
+        exact = [time for one, time in zip(given, measured, strict=True) if one.exactly(spec)]
+        return request_of(spec, execution), matched(fit, exact[0]) if exact else fit
+
+    def _solo(self, time: SoloTime, request: RequestKernels) -> Solo:
+        kernels = request.kernels
+        arithmetic_ns = least_ns(kernels, self.gpu)
+        if time.ms * 1e6 < arithmetic_ns:
+            raise DeviceError(
+                f"{time.row}: {time.workload} in {time.ms:g} ms would be faster than the peak rate of "
+                f"{self.gpu.title} allows ({arithmetic_ns / 1e6:.3g} ms)",
+                hint="give milliseconds per request of the whole batch, measured on this GPU",
+            )
+        if time.ms * 1e6 > _SLOWEST * solo_of(self.gpu, request, 1.0).explained_ns(1.0, 1.0, 0.0):
+            raise DeviceError(
+                f"{time.row}: {time.workload} in {time.ms:g} ms is more than {_SLOWEST} times what is simulated",
+                hint="give milliseconds per request, not seconds or microseconds, of this batch and number format",
+            )
+        return solo_of(self.gpu, request, time.ms * 1e6)
 
     def trace(
         self, request: RequestKernels, part: Part, controls: Controls, *, clock_mhz: float | None = None
@@ -194,9 +247,17 @@ class SimulatedGpu(SingleDevice):
         spec = request.spec.model_dump_json()
         measured_ms = dict(controls.device_ms).get(request.spec.name)
 
+        request, fit = self.calibrated(request, controls)
+
         def typical(clock: float | None) -> Trace:
             return on_part(
-                self.gpu, request, part, launch_us=controls.launch_us, measured_ms=measured_ms, clock_mhz=clock
+                self.gpu,
+                request,
+                part,
+                launch_ns=self.launch_ns(request, controls),
+                fit=fit,
+                measured_ms=measured_ms,
+                clock_mhz=clock,
             )
 
         if self._of_fleet is not None and clock_mhz is not None:
@@ -227,7 +288,12 @@ class SimulatedGpu(SingleDevice):
 
     def checkup(self) -> tuple[Finding, ...]:
         """Always ready; what matters is how far to trust it."""
-        known = [f"{kind}: {error.sentence}" for kind in SHARING_KINDS for error in validated_errors()[kind]]
+        family = self.gpu.architecture
+        known = [
+            f"{kind}, {quantity}: {error.sentence}"
+            for (kind, quantity), error in sorted(classes().items())
+            if kind.family == family and quantity != "tail"
+        ] or [f"nothing that runs on {family} GPUs was compared with measurements"]
         return (
             Finding("simulation", "note", f"{self.gpu.title} is simulated; nothing on it is measured"),
             *(Finding("trust", "note", sentence) for sentence in known),
@@ -258,7 +324,7 @@ def fleet_opener(name: str) -> tuple[str, tuple[str, ...], Callable[[str], Simul
     named = parse(name)
     assert named.count is not None, "only called with the name of a fleet"
     fleet = f"sim:{_written(name, named)}"
-    requests: dict[tuple[str, Fusion], RequestKernels] = {}
+    requests: dict[str, RequestKernels] = {}
     traces: dict[tuple[str, Part, Controls, float], Trace] = {}
 
     def open_member(member: str) -> SimulatedGpu:

@@ -6,41 +6,46 @@ from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
 from cotenant.prediction.kernels.request import RequestKernels, generation, inference, staged, training
+from cotenant.prediction.kernels.software import EXECUTIONS, Execution
 from cotenant.workloads import find
 from cotenant.workloads.protocol import Staged, WorkloadSpec
 
 _KEPT = 256
 
 
-def request_of(spec: WorkloadSpec, fusion: Fusion) -> RequestKernels:
-    """The request of this spec, whose dtype must be given.
+def request_of(spec: WorkloadSpec, execution: Execution | None = None) -> RequestKernels:
+    """The request of this spec, whose dtype must be given; executed as its software does unless told otherwise.
 
     Raises:
         WorkloadError: Its kernels can't be known before it runs.
     """
     workload = find(spec.name)
+    execution = execution or EXECUTIONS[spec.software or "eager"]
     if isinstance(workload, Staged):
-        return staged(spec, workload.properties(spec), workload.stage_costs(spec), fusion)
-    kernels, properties = kernels_for(spec, fusion=fusion), workload.properties(spec)
+        return staged(spec, workload.properties(spec), execution, workload.stage_costs(spec))
+    kernels, properties = kernels_for(spec, execution), workload.properties(spec)
     if spec.train:
-        return training(spec, properties, kernels, fusion)
+        return training(spec, properties, execution, kernels)
     if spec.mode != "generate":
-        return inference(spec, properties, kernels)
+        return inference(spec, properties, execution, kernels)
     from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
-    prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), fusion=fusion)
-    return generation(spec, properties, kernels, prompt, spec.tokens or DEFAULT_TOKENS)
+    prompt = kernels_for(spec.model_copy(update={"mode": "prefill", "tokens": None}), execution)
+    return generation(spec, properties, execution, kernels, prompt=prompt, tokens=spec.tokens or DEFAULT_TOKENS)
 
 
-def kernels_for(
-    spec: WorkloadSpec, *, fusion: Fusion = "eager", tf32: Tf32 = "convolutions", attention: Attention = "fused"
-) -> Kernels:
+def kernels_for(spec: WorkloadSpec, execution: Execution | None = None) -> Kernels:
     """The kernels of one request of a workload.
+
+    Args:
+        spec: Which, with its dtype.
+        execution: How it is executed; None: as the spec's software does.
 
     Raises:
         WorkloadError: It can't be seen before it runs.
     """
-    return _kernels_for(spec.model_dump_json(), fusion, tf32, attention)
+    executed = execution or EXECUTIONS[spec.software or "eager"]
+    return _kernels_for(spec.model_dump_json(), executed.fusion, executed.tf32, executed.attention)
 
 
 @lru_cache(maxsize=_KEPT)

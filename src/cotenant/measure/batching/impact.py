@@ -13,6 +13,7 @@ from cotenant.measure.plan import plan_for
 from cotenant.measure.session import carry_out
 from cotenant.store.observe import observations
 from cotenant.store.query import sql
+from cotenant.store.reading import open_runs
 from cotenant.study.files import study_from
 from cotenant.study.model import Study
 from cotenant.workloads.protocol import WorkloadSpec
@@ -69,10 +70,11 @@ def read_impact(folder: Path, sizes: Sequence[int]) -> tuple[Impact, ...]:
     for batch, stage, mean_ms in sql(_STAGES, [folder]).rows:
         stages.setdefault(int(batch), {})[str(stage)] = float(mean_ms)
     found: dict[int, list[tuple[float, float]]] = {}
-    for seen in observations([folder], raw=False):
-        if seen.block >= 0 and seen.n and seen.verdict != "invalid":
-            size = int(seen.of.removeprefix("batch-"))
-            found.setdefault(size, []).append((seen.throughput_rps * size, seen.mean_latency_ns / 1e6))
+    with open_runs([folder]) as runs:
+        for seen in observations(runs, raw=False):
+            if seen.block >= 0 and seen.n and seen.verdict != "invalid":
+                size = int(seen.of.removeprefix("batch-"))
+                found.setdefault(size, []).append((seen.throughput_rps * size, seen.mean_latency_ns / 1e6))
     return tuple(
         Impact(size, _items(found[size]), sum(ms for _, ms in found[size]) / len(found[size]), stages.get(size, {}))
         for size in sizes

@@ -38,7 +38,7 @@ def adopt(folder: RunFolder, scratch: RunFolder, number: int, kernels: Columns, 
     records = TrialRecords(trial={"trial": number}, tenants=(), requests={}, kernels=kernels, samples=samples)
     con = parquet.memory()
     try:
-        with parquet.loaded(con, records, folder.run):
+        with parquet.loaded(con, [records], folder.run):
             for table, columns in (("kernels", kernels), ("samples", samples)):
                 if columns:
                     _append(con, table, source / f"{table}.parquet")

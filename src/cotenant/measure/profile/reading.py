@@ -8,10 +8,9 @@ import numpy as np
 
 from cotenant.analyse.kernel_overlap import KernelProfile, Window, profile_of
 from cotenant.errors import RunFolderError
-from cotenant.measure.profile.session import MARK
-from cotenant.store import views
-from cotenant.store.folder import RunFolder
 from cotenant.store.imports.result import Imported
+from cotenant.store.manifest import PROFILE_PASS
+from cotenant.store.reading import open_runs
 
 SHOWN = ("sm_active", "sm_issue", "tensor_active", "dram_active", "dram_read_active", "dram_write_active",
          "sm_clock_mhz", "power_w", "temperature_c")  # fmt: skip
@@ -24,21 +23,18 @@ def from_run(path: Path, *, top: int) -> tuple[tuple[KernelProfile, ...], Mappin
     Raises:
         RunFolderError: It is no run, or one without a profile.
     """
-    folder = RunFolder.open(path)
-    marked = folder.manifest.get(MARK)
-    if not isinstance(marked, Mapping):
-        raise RunFolderError(
-            f"{path} is no profile pass: its trials were timed, so nothing watched their kernels.",
-            hint="profile its study: cotenant profile STUDY",
-        )
-    con = views.connect([path])
-    try:
+    with open_runs([path]) as runs:
+        (manifest,), con = runs.manifests, runs.con
+        marked = manifest.get(PROFILE_PASS)
+        if not isinstance(marked, Mapping):
+            raise RunFolderError(
+                f"{path} is not a profile pass: its trials were timed, so nothing watched their kernels.",
+                hint="profile its study: cotenant profile STUDY",
+            )
         trials = con.execute(
             "SELECT trial, mix, sharing, window_start_ns, window_s FROM trials ORDER BY trial"
         ).fetchall()
         profiles = tuple(_trial(con, row, top) for row in trials)
-    finally:
-        con.close()
     return profiles, marked
 
 

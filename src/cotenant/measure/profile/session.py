@@ -24,6 +24,7 @@ from cotenant.measure.profile.adopt import adopt, trials_of
 from cotenant.measure.profile.tools import Tool, interpreter
 from cotenant.measure.profile.trials import BEGINS, DONE, Order
 from cotenant.store.folder import RunFolder
+from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.naming import new_run_path
 from cotenant.store.observe import observe_trial
 from cotenant.study.expand import needs_capacity
@@ -37,8 +38,6 @@ WINDOW_S = 2.0
 LEAD_S = 0.5
 NEVER_NS = 1 << 62
 TRIALS = "cotenant.measure.profile.trials"
-MARK = "profile_pass"
-"""The entry of the manifest by which such a run is known."""
 WHY = "profiling slows tenants down: kernels and overlap can be read from this run, slowdowns and rates can't"
 
 
@@ -106,7 +105,7 @@ class _Pass:
             trials=tuple(trials),
             rates=rates,
             folder=str(self.place / "run"),
-            manifest={"run": self.folder.run, MARK: self.tool.name},
+            manifest={"run": self.folder.run, PROFILE_PASS: self.tool.name},
         )
         self._start(order, traces)
         scratch = RunFolder.open(self.place / "run")
@@ -126,8 +125,8 @@ class _Pass:
             return found_kernels.from_tenants(traces), {}
         kernels, samples, note = found_kernels.from_export(export, start_ns)
         if note:
-            marked = self.folder.manifest[MARK]
-            self.folder.update_manifest(**{MARK: {**marked, "notes": [*marked["notes"], note]}})
+            marked = self.folder.manifest[PROFILE_PASS]
+            self.folder.update_manifest(**{PROFILE_PASS: {**marked, "notes": [*marked["notes"], note]}})
         return kernels, samples
 
     def _start(self, order: Order, traces: Path) -> None:
@@ -213,7 +212,7 @@ def _rates(plan: RunPlan, device: Device, listener: Listener) -> dict[str, float
 
 def _manifest(plan: RunPlan, device: Device, tool: Tool) -> dict[str, Any]:
     return {
-        MARK: {"tool": tool.name, "why": WHY, "notes": list(tool.notes)},
+        PROFILE_PASS: {"tool": tool.name, "why": WHY, "notes": list(tool.notes)},
         "study_name": f"{plan.study.name} (profile pass)",
         "study": plan.study.to_yaml(),
         "seed": plan.study.seed,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cotenant.devices.simulated.device import ACTIVITY_PERIOD_S, Controls, SimulatedGpu
-from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
+from cotenant.measure.gather import MODEL_ERROR, RequestColumns, SeatOutcome, Timing, queued, with_unserved
+from cotenant.measure.simulated.model_error import model_error
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.measure.tenants.seat_run import resolve
 from cotenant.prediction.kernels.request import RequestKernels
@@ -15,7 +16,7 @@ from cotenant.prediction.sharing.simulate import Outcome, Player, Requests, simu
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.load import Load
-from cotenant.tenancy.nouns import Tenant, Trial
+from cotenant.tenancy.nouns import Sharing, Tenant, Trial
 from cotenant.tenancy.records import MISSING_NS, Int64s
 
 NS = 1_000_000_000
@@ -45,6 +46,7 @@ class TrialSetup:
     controls: Controls
     timing: Timing
     seed: int
+    sharing: Sharing
 
 
 def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> TrialSetup:
@@ -57,8 +59,8 @@ def set_up(device: SimulatedGpu, trial: Trial, rates: Mapping[str, float]) -> Tr
         offsets = None
         if load.open:
             offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=timing.deadline_ns / NS)
-        seats.append(SimulatedTenant(tenant, device.request(tenant.workload, controls.fusion), part, load, offsets))
-    return TrialSetup(tuple(seats), layout, controls, timing, trial.seed)
+        seats.append(SimulatedTenant(tenant, device.request(tenant.workload), part, load, offsets))
+    return TrialSetup(tuple(seats), layout, controls, timing, trial.seed, trial.sharing)
 
 
 def shortages(device: SimulatedGpu, setup: TrialSetup) -> Mapping[str, str]:
@@ -122,8 +124,11 @@ def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests
     columns = with_unserved(columns, due, timing.window_end_ns)
     spec, observed = seat.request.spec, _observed(seat.part)
     in_window = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
-    host_ns = float(seat.request.kernels.launches.sum()) * controls.launch_us * 1e3 * int(in_window.sum())
+    host_ns = float(device.launch_ns(seat.request, controls).sum()) * int(in_window.sum())
     memory = device.memory_bytes(spec)
+    others = [one.tenant.priority for one in setup.seats if one is not seat]
+    first = bool(others) and seat.tenant.priority > max(others)
+    off = model_error(device.gpu, spec, setup.sharing, controls, first=first)
     return SeatOutcome(
         tenant=seat.tenant,
         rate_rps=seat.load.rate_rps,
@@ -134,11 +139,17 @@ def seat_outcome(device: SimulatedGpu, seat: SimulatedTenant, requests: Requests
             dtype=spec.dtype or "",
             weights="none",
             seq=spec.seq,
-            facts={"simulated": True, "fusion": controls.fusion, "kernels": len(seat.request.kernels)},
+            facts={
+                "simulated": True,
+                "software": spec.software or "eager",
+                "kernels": len(seat.request.kernels),
+                MODEL_ERROR: off,
+            },
             slots=seat.request.stages,
             memory_bytes=memory,
         ),
         result=SeatResult(
+            window=0,
             index=0,
             recorded=requests.done.size,
             errors=0,

@@ -25,19 +25,22 @@ from cotenant.devices.protocol import Seat
 from cotenant.errors import CotenantError
 from cotenant.measure.pacing import sharpen_timer, spin_margin_ns
 from cotenant.measure.profile.tenant_side import get_ready_if_asked, start_if_asked
-from cotenant.measure.tenants.arena import Board, opened
+from cotenant.measure.tenants.arena import Arena, Board, opened
 from cotenant.measure.tenants.messages import (
     BuildOrder,
     HostReady,
     HostResult,
     SeatOrderMessage,
+    SeatProgram,
     SeatReady,
     SeatResult,
-    SeatTrial,
-    TrialOrder,
+    SeatWindow,
+    SequenceOrder,
+    WindowTimes,
 )
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
 from cotenant.measure.tenants.serving import SeatOrder, serve, warm_up
+from cotenant.measure.tenants.turns import await_turn, pass_turn
 from cotenant.workloads.protocol import Built
 
 ERROR_LIMIT = 400
@@ -86,9 +89,7 @@ class SeatThread:
             built = workloads.find(spec.name).build(spec, self._seat)
             self._built = built
             build_s = time.monotonic() - begin
-            count, request_s, settled = warm_up(
-                built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s
-            )
+            warmth = warm_up(built.stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
             return SeatReady(
                 pid=os.getpid(),
                 observed=self._seat.observed(),
@@ -98,34 +99,60 @@ class SeatThread:
                 facts=built.facts,
                 slots=tuple(stage.name for stage in built.stages for _ in range(stage.repeat)),
                 build_s=build_s,
-                request_s=request_s,
-                warm_requests=count,
-                settled=settled,
+                request_s=warmth.request_s,
+                undisturbed_s=warmth.undisturbed_s,
+                warm_requests=warmth.requests,
+                settled=warmth.settled,
                 memory_bytes=self._seat.memory_bytes(),
             )
         except Exception as error:  # noqa: BLE001 - a user's workload may raise anything
             traceback.print_exc()
             return SeatReady(pid=os.getpid(), error=_one_line(error), out_of_memory=is_out_of_memory(error))
 
-    def serve(self, trial: TrialOrder, mine: SeatTrial) -> SeatResult:
-        """Serve one trial."""
+    def serve(self, order: SequenceOrder, program: SeatProgram) -> tuple[SeatResult, ...]:
+        """Serve this seat's windows of a sequence, each in its turn."""
         assert self._built is not None
+        slots = sum(stage.repeat for stage in self._built.stages)
+        results = []
+        with opened(self._order.arena_fd, capacity=program.capacity, slots=slots) as arena:
+            for mine in program.windows:
+                start_ns = await_turn(self._board, mine.window, order.windows)
+                if start_ns is None:
+                    break
+                results.append(self._serve_window(order.windows[mine.window], mine, start_ns, arena))
+                if mine.index == 0:
+                    pass_turn(self._board, mine.window, order.windows)
+        # Once for all windows: reading it back takes longer than some of them have between each other.
+        now = {"memory_bytes": self._seat.memory_bytes(), "observed": self._seat.observed()}
+        return tuple(result.model_copy(update=now) for result in results)
+
+    def _serve_window(self, times: WindowTimes, mine: SeatWindow, start_ns: int, arena: Arena) -> SeatResult:
+        assert self._built is not None
+        window_start_ns = start_ns + times.lead_ns
+        window_end_ns = window_start_ns + times.window_ns
         order = SeatOrder(
             index=mine.index,
-            seats=trial.seats,
-            start_ns=trial.start_ns,
-            window_start_ns=trial.window_start_ns,
-            window_end_ns=trial.window_end_ns,
-            deadline_ns=trial.deadline_ns,
+            seats=times.seats,
+            start_ns=start_ns,
+            window_start_ns=window_start_ns,
+            window_end_ns=window_end_ns,
+            deadline_ns=window_end_ns + times.patience_ns,
             outstanding=mine.outstanding,
             scheduled=mine.scheduled,
             synchronised=mine.synchronised,
             own_process=self._own_process,
+            canary=mine.canary,
         )
-        slots = sum(stage.repeat for stage in self._built.stages)
-        with opened(self._order.arena_fd, capacity=mine.capacity, slots=slots) as arena:
-            served = serve(self._built.stages, self._seat, order, arena, self._board, self._margin_ns)
+        part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)
+        part.intended[: mine.scheduled] += start_ns  # the schedule came relative to a start that was not known yet
+        try:
+            served = serve(self._built.stages, self._seat, order, part, page, self._margin_ns)
+            if served.gave_up or served.out_of_memory:
+                self._board.halt[0] = 1  # what comes after wants a fresh process
+        finally:
+            page.left[mine.index] = 1
         return SeatResult(
+            window=mine.window,
             index=mine.index,
             recorded=served.recorded,
             errors=served.errors,
@@ -137,8 +164,9 @@ class SeatThread:
             cpu_time_ns=served.usage.cpu_time_ns,
             switches_voluntary=served.usage.switches_voluntary,
             switches_forced=served.usage.switches_forced,
-            memory_bytes=self._seat.memory_bytes(),
-            observed=self._seat.observed(),
+            canary_ns=served.canary_ns,
+            memory_bytes=0,
+            observed={},
         )
 
     def close(self) -> None:
@@ -170,10 +198,11 @@ def main(control_fd: int) -> None:
     _say(control, HostReady(seats=tuple(ready)).model_dump_json())
 
     for line in lines:
-        trial = TrialOrder.model_validate_json(line)
-        profiling = start_if_asked({mine.tenant: seats[mine.seat] for mine in trial.active})  # in a profile pass only
-        running = [seats[mine.seat].do(partial(seats[mine.seat].serve, trial, mine)) for mine in trial.active]
-        results = tuple(future.result() for future in running)
+        sequence = SequenceOrder.model_validate_json(line)
+        named = {mine.tenant: seats[one.seat] for one in sequence.programs for mine in one.windows}
+        profiling = start_if_asked(named)  # in a profile pass only, where a sequence has one window
+        running = [seats[one.seat].do(partial(seats[one.seat].serve, sequence, one)) for one in sequence.programs]
+        results = tuple(result for future in running for result in future.result())
         if profiling is not None:
             profiling.finish()
         _say(control, HostResult(seats=results).model_dump_json())

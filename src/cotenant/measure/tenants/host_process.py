@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cotenant.devices.protocol import HostPlan
 from cotenant.measure.tenants.arena import shared_memory_fd
-from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, TrialOrder
+from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 from cotenant.measure.tenants.reaper import VARIABLE, end_marked
 from cotenant.tenancy.nouns import Tenant
@@ -94,7 +94,7 @@ class HostProcess:
         # Its socket alone does not tell: a process that it forked may hold the other end open.
         return (self._control.fileno(), *(() if self._death_fd is None else (self._death_fd,)))
 
-    def start_trial(self, order: TrialOrder) -> None:
+    def start_sequence(self, order: SequenceOrder) -> None:
         """Tell it to serve."""
         self._say(order.model_dump_json())
 

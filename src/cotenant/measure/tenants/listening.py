@@ -2,7 +2,7 @@
 
 import selectors
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import HostReady, HostResult
@@ -11,7 +11,9 @@ LOOK_S = 1.0
 """How often a tenant's log is looked at, so that one that prints without end can't fill the disk during a trial."""
 
 
-def answers(hosts: Sequence[HostProcess], until_ns: int) -> Iterator[tuple[HostProcess, HostReady | HostResult | None]]:
+def answers(
+    hosts: Sequence[HostProcess], until_ns: Callable[[], int]
+) -> Iterator[tuple[HostProcess, HostReady | HostResult | None]]:
     """Each host with its answer as it comes, or with None once it is dead; who is silent until then is not given."""
     yield from ((host, None) for host in hosts if not host.alive)
     watched = {host: host.descriptors() for host in hosts if host.alive}
@@ -19,7 +21,7 @@ def answers(hosts: Sequence[HostProcess], until_ns: int) -> Iterator[tuple[HostP
         for host, descriptors in watched.items():
             for descriptor in descriptors:
                 selector.register(descriptor, selectors.EVENT_READ, host)
-        while watched and (left_ns := until_ns - time.monotonic_ns()) > 0:
+        while watched and (left_ns := until_ns() - time.monotonic_ns()) > 0:
             events = selector.select(min(left_ns / 1e9, LOOK_S))
             for host in dict.fromkeys(key.data for key, _ in events):
                 answer = host.receive()

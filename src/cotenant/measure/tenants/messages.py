@@ -39,6 +39,8 @@ class SeatReady(Frozen):
     build_s: float = 0
     request_s: float = 0
     """Mean time of a warm request: sizes the arena."""
+    undisturbed_s: float = 0
+    """What one in five warm requests stayed within: while it warmed up, others were being built beside it."""
     warm_requests: int = 0
     settled: bool = False
     memory_bytes: int = 0
@@ -53,36 +55,58 @@ class HostReady(Frozen):
     seats: tuple[SeatReady, ...]
 
 
-class SeatTrial(Frozen):
-    """One seat's part in a trial."""
+class WindowTimes(Frozen):
+    """One window of a sequence: how many seats it has, and how long its parts take."""
 
-    seat: int
-    """Index within the host."""
+    seats: int
+    lead_ns: int
+    """All tenants run together for this long before the window opens."""
+    window_ns: int
+    patience_ns: int
+    """Time to finish what was due in the window."""
+
+
+class SeatWindow(Frozen):
+    """One seat's part in one window."""
+
+    window: int
+    """Position in the sequence."""
     index: int
-    """Index on the board."""
+    """Index on the window's page of the board; seat 0 of a window begins the next one."""
+    first: int
+    """Where its records begin in the arena."""
     capacity: int
     outstanding: int
     scheduled: int
     synchronised: bool
+    canary: bool = False
+    """Time a plain loop now and then between requests, to know how fast the core is."""
     tenant: str = ""
     """Who it is in this trial: a process may have been built for another tenant with the same workload."""
 
 
-class TrialOrder(Frozen):
-    """Serve this trial; all times are on the monotonic clock."""
+class SeatProgram(Frozen):
+    """What one seat does in a sequence."""
 
-    kind: Literal["trial"] = "trial"
-    seats: int
-    start_ns: int
-    window_start_ns: int
-    window_end_ns: int
-    deadline_ns: int
-    active: tuple[SeatTrial, ...]
+    seat: int
+    """Index within the host."""
+    capacity: int
+    """Of its arena, over all its windows."""
+    windows: tuple[SeatWindow, ...]
+
+
+class SequenceOrder(Frozen):
+    """Serve these windows, one after another, each when the board says that it starts."""
+
+    kind: Literal["sequence"] = "sequence"
+    windows: tuple[WindowTimes, ...]
+    programs: tuple[SeatProgram, ...]
 
 
 class SeatResult(Frozen):
-    """How a seat's trial ended."""
+    """How a seat's window ended."""
 
+    window: int
     index: int
     recorded: int
     errors: int
@@ -94,12 +118,14 @@ class SeatResult(Frozen):
     cpu_time_ns: int
     switches_voluntary: int
     switches_forced: int
+    canary_ns: int | None = None
+    """Median time of the plain loop over the window."""
     memory_bytes: int
     observed: Mapping[str, Any]
 
 
 class HostResult(Frozen):
-    """Answer to `TrialOrder`."""
+    """Answer to `SequenceOrder`: one entry per seat and window that was begun."""
 
     kind: Literal["result"] = "result"
     seats: tuple[SeatResult, ...]

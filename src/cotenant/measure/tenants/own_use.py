@@ -40,11 +40,17 @@ class OwnUseProbe:
 
 def share_of_window(samples: Samples, sensor: str, timing: Timing, cores: int) -> float | None:
     """Growth of a counter of CPU seconds over the window, as a share of the cores' time; members of a group add up."""
+    grown = growths(samples, sensor, timing)
+    if not grown or not cores:
+        return None
+    return sum(grown) / ((timing.window_end_ns - timing.window_start_ns) / 1e9 * cores)
+
+
+def growths(samples: Samples, sensor: str, timing: Timing) -> list[float]:
+    """How much a counter grew over the window, on each device that has it."""
     grown = []
     for t_ns, values in samples.by_device(sensor).values():
         if t_ns.size >= 2 and t_ns[-1] >= timing.window_end_ns:
             start, end = np.interp([timing.window_start_ns, timing.window_end_ns], t_ns, values)
             grown.append(float(end - start))
-    if not grown or not cores:
-        return None
-    return sum(grown) / ((timing.window_end_ns - timing.window_start_ns) / 1e9 * cores)
+    return grown

@@ -66,13 +66,22 @@ class TenantPool:
         self._sentences: dict[SeatKey, str] = {}
         self._reaper = Reaper()
 
-    def place(self, plans: Sequence[HostPlan], tenants: Sequence[Tenant]) -> list[Placement]:
-        """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed."""
+    def place(
+        self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
+    ) -> list[Placement] | None:
+        """Processes for all hosts of one trial, started where they are missing. Raises TenantFailed.
+
+        None: there is no room for them beside those to keep.
+        """
         taken: list[_Pooled] = []
+        kept = [entry for entry in self._pooled if entry.host in keep]
         for plan in plans:
             entry = self._match(plan, tenants, exclude=taken)
             if entry is None:
-                self._make_room(sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats), keep=taken)
+                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                self._make_room(needed, keep=[*taken, *kept])
+                if kept and self._held_bytes() + needed > self._memory_bytes:
+                    return None
                 entry = self._start(plan, tenants)
             taken.append(entry)
         self._await_ready(taken)
@@ -101,6 +110,16 @@ class TenantPool:
                         waiting = []
                 taken.append(entry)
         self._await_ready(waiting)
+
+    def request_times(self) -> dict[str, float]:
+        """Seconds of a warm request of each workload that is up, as little disturbed as it was seen."""
+        found: dict[str, float] = {}
+        for entry in self._pooled:
+            if entry.host.ready is not None:
+                for (workload, _, _), seat in zip(entry.keys, entry.host.ready.seats, strict=True):
+                    if seat.error is None:
+                        found[workload] = min(seat.undisturbed_s, found.get(workload, seat.undisturbed_s))
+        return found
 
     def pids(self) -> frozenset[int]:
         """Processes of the study: those that are up, and what they have started."""
@@ -169,7 +188,8 @@ class TenantPool:
     def _await_ready(self, pooled: Sequence[_Pooled]) -> None:
         waiting = [entry.host for entry in pooled if entry.host.alive and entry.host.ready is None]
         silent = set(waiting)
-        for host, _ in answers(waiting, time.monotonic_ns() + int(BUILD_TIMEOUT_S * 1e9)):
+        until_ns = time.monotonic_ns() + int(BUILD_TIMEOUT_S * 1e9)
+        for host, _ in answers(waiting, lambda: until_ns):
             silent.discard(host)
         for host in silent:
             host.kill(f"was not ready after {BUILD_TIMEOUT_S:g} s")

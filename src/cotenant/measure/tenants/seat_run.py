@@ -1,15 +1,16 @@
-"""One tenant's part in one trial, on the runner's side: its schedule, its arena, and what came out."""
+"""One tenant's part in one window, on the runner's side: its schedule, its memory, and what came out."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cotenant.measure.gather import RequestColumns, SeatOutcome, Timing, queued, with_unserved
-from cotenant.measure.tenants.arena import Arena, Board, opened
+from cotenant.measure.tenants.arena import ArenaPart, Board, opened
 from cotenant.measure.tenants.host_process import HostProcess
-from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatTrial
+from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatWindow, WindowTimes
 from cotenant.study.expand import arrival_seed
 from cotenant.tenancy.arrivals import arrivals_ns
 from cotenant.tenancy.load import Load
@@ -25,46 +26,60 @@ ROOM_EXTRA = 1000
 
 @dataclass(slots=True)
 class SeatRun:
-    """A tenant, where it sits, and the memory it will write to."""
+    """A tenant in one window, where it sits, and the memory it will write to."""
 
     tenant: Tenant
+    window: int
+    """Position in the sequence."""
     index: int
     host: HostProcess
     seat: int
     ready: SeatReady
     load: Load
     """With its rate resolved."""
-    schedule: Int64s | None
-    arena: Arena
+    offsets: Int64s | None
+    """Of an open load: when requests are due, from the window's common start."""
+    first: int
+    part: ArenaPart
+    canary: bool = False
     result: SeatResult | None = None
     fate: str | None = None
     """How it ended before its time, where that differs from how its process did."""
 
-    def order(self) -> SeatTrial:
+    @property
+    def _sends_later(self) -> bool:
+        """It sends its only request after the canary, which may end behind the window: then nothing was due in it."""
+        return self.canary and self.load.outstanding == 1
+
+    def order(self) -> SeatWindow:
         """What its host is told."""
-        return SeatTrial(
-            seat=self.seat,
+        return SeatWindow(
+            window=self.window,
             index=self.index,
-            capacity=self.arena.capacity,
+            first=self.first,
+            capacity=self.part.capacity,
             outstanding=0 if self.load.open else self.load.outstanding,
-            scheduled=0 if self.schedule is None else self.schedule.size,
+            scheduled=0 if self.offsets is None else self.offsets.size,
             synchronised=self.tenant.synchronised,
+            canary=self.canary,
             tenant=self.tenant.name,
         )
 
     def outcome(self, properties: Properties, board: Board, timing: Timing) -> SeatOutcome:
         """What it left behind, also if it was killed half way."""
-        count = max(min(board.recorded[self.index], self.arena.capacity), 0)  # a tenant may have scribbled on it
+        recorded = board.page(self.window).recorded[self.index]
+        count = max(min(recorded, self.part.capacity), 0)  # a tenant may have scribbled on it
         requests = RequestColumns(
             **{
-                name: np.array(getattr(self.arena, name)[:count])
+                name: np.array(getattr(self.part, name)[:count])
                 for name in ("intended", "started", "first", "done", "device", "ok")
             },
-            slot_ends=np.array(self.arena.slot_ends[:, :count]),
+            slot_ends=np.array(self.part.slot_ends[:, :count]),
         )
-        if self.schedule is not None:
-            requests = with_unserved(requests, self.schedule, timing.window_end_ns)
-        elif self.result is not None and not self.result.stopped_early:  # else its trial is invalid for that
+        if self.offsets is not None:
+            requests = with_unserved(requests, timing.start_ns + self.offsets, timing.window_end_ns)
+        elif self.result is not None and not self.result.stopped_early and not self._sends_later:
+            # Of one that stopped early the trial is invalid for that.
             requests = with_unserved(requests, queued(requests, self.load.outstanding), timing.window_end_ns)
         return SeatOutcome(
             tenant=self.tenant,
@@ -72,35 +87,75 @@ class SeatRun:
             properties=properties,
             ready=self.ready,
             result=self.result,
-            fate=self.fate or self.host.fate,
+            fate=self.fate or (self.host.fate if self.result is None else None),
             requests=requests,
         )
 
 
+Place = tuple[HostProcess, int]
+"""A process, and the seat in it."""
+
+
 @contextlib.contextmanager
 def open_seats(
-    trial: Trial, places: Sequence[tuple[HostProcess, int]], timing: Timing, rates: Mapping[str, float]
-) -> Iterator[list[SeatRun]]:
-    """The seats of a trial with their memory laid out; it is given back on leaving."""
-    with contextlib.ExitStack() as arenas:
-        seats = []
-        for index, (tenant, (host, seat)) in enumerate(zip(trial.tenants, places, strict=True)):
-            assert host.ready is not None
-            ready = host.ready.seats[seat]
-            load = resolve(tenant.load, rates.get(tenant.of))
-            schedule = None
-            total_s = (timing.deadline_ns - timing.start_ns) / 1e9
-            if load.open:
-                offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=total_s)
-                schedule = timing.start_ns + offsets
-                capacity = max(schedule.size, 1)
-            else:
-                capacity = min(int(total_s / max(ready.request_s, 1e-7) * ROOM) + ROOM_EXTRA, CAPACITY_MAX)
-            arena = arenas.enter_context(opened(host.arena_fds[seat], capacity=capacity, slots=len(ready.slots)))
-            if schedule is not None:
-                arena.intended[: schedule.size] = schedule
-            seats.append(SeatRun(tenant, index, host, seat, ready, load, schedule, arena))
-        yield seats
+    trials: Sequence[tuple[Trial, WindowTimes, Sequence[Place]]], rates: Mapping[str, float], *, canary: bool
+) -> Iterator[list[list[SeatRun]]]:
+    """The seats of each trial of a sequence with their memory laid out; it is given back on leaving."""
+    needs = [
+        [_need(trial, times, tenant, _ready(place), rates) for tenant, place in zip(trial.tenants, places, strict=True)]
+        for trial, times, places in trials
+    ]
+    totals: Counter[Place] = Counter()
+    for (_, _, places), mine in zip(trials, needs, strict=True):
+        for place, (_, _, capacity) in zip(places, mine, strict=True):
+            totals[place] += capacity
+    with contextlib.ExitStack() as stack:
+        arenas = {
+            (host, seat): stack.enter_context(
+                opened(host.arena_fds[seat], capacity=total, slots=len(_ready((host, seat)).slots))
+            )
+            for (host, seat), total in totals.items()
+        }
+        filled: Counter[Place] = Counter()
+        sequence = []
+        for window, ((trial, _, places), mine) in enumerate(zip(trials, needs, strict=True)):
+            seats = []
+            for index, (tenant, place, need) in enumerate(zip(trial.tenants, places, mine, strict=True)):
+                load, offsets, capacity = need
+                part = arenas[place].part(filled[place], capacity)
+                if offsets is not None:
+                    part.intended[: offsets.size] = offsets
+                first = filled[place]
+                alone = (
+                    canary and len(place[0].tenants) == 1
+                )  # in a shared process it would time the interpreter's lock
+                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, alone))
+                filled[place] += capacity
+            sequence.append(seats)
+        try:
+            yield sequence
+        finally:
+            for seats in sequence:
+                for seat in seats:
+                    del seat.part  # it looks into memory that is given back now
+
+
+def _ready(place: Place) -> SeatReady:
+    host, seat = place
+    assert host.ready is not None
+    return host.ready.seats[seat]
+
+
+def _need(
+    trial: Trial, times: WindowTimes, tenant: Tenant, ready: SeatReady, rates: Mapping[str, float]
+) -> tuple[Load, Int64s | None, int]:
+    """A tenant's load with its rate known, its schedule if it has one, and how many requests to make room for."""
+    load = resolve(tenant.load, rates.get(tenant.of))
+    total_s = (times.lead_ns + times.window_ns + times.patience_ns) / 1e9
+    if load.open:
+        offsets = arrivals_ns(load, seed=arrival_seed(trial, tenant), horizon_s=total_s)
+        return load, offsets, max(offsets.size, 1)
+    return load, None, min(int(total_s / max(ready.request_s, 1e-7) * ROOM) + ROOM_EXTRA, CAPACITY_MAX)
 
 
 def resolve(load: Load, alone_rps: float | None) -> Load:

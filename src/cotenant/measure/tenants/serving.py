@@ -13,8 +13,9 @@ from statistics import median
 from typing import Any
 
 from cotenant.devices.protocol import Seat
+from cotenant.measure.canary import reading_ns
 from cotenant.measure.pacing import wait_until
-from cotenant.measure.tenants.arena import Arena, Board
+from cotenant.measure.tenants.arena import ArenaPart, Page
 from cotenant.measure.tenants.out_of_memory import is_out_of_memory
 from cotenant.tenancy.records import MISSING_NS
 from cotenant.workloads.protocol import Stage
@@ -24,6 +25,8 @@ ERRORS_IN_A_ROW = 20
 WARM_UP_ERRORS_IN_A_ROW = 3
 CLOCK_NOISE_NS = 200
 """Times that differ by less can't be told apart."""
+CANARY_SPARED = 30
+"""The plain loop is timed at most once in this many times its own duration: it takes some 3 % of the core."""
 NAP_NS = 2_000_000
 """While waiting for others to finish, look this often."""
 
@@ -33,7 +36,7 @@ class SeatOrder:
     """When to serve: absolute times on the monotonic clock, and who else is there."""
 
     index: int
-    """This seat's place on the board."""
+    """This seat's place on the page."""
     seats: int
     start_ns: int
     window_start_ns: int
@@ -47,6 +50,8 @@ class SeatOrder:
     synchronised: bool
     own_process: bool
     """Resource use is the process's; else the thread's."""
+    canary: bool = False
+    """Of a closed load with one request outstanding: time a plain loop between requests, now and then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,20 @@ class Served:
     stopped_early: bool
     """From its last request on the mix was not complete."""
     usage: Usage
+    canary_ns: int | None = None
+    """Median time of the plain loop over the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """How warming up ended."""
+
+    requests: int
+    request_s: float
+    """Mean of the last third."""
+    undisturbed_s: float
+    """What one in five of them stayed within."""
+    settled: bool
 
 
 def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
@@ -81,18 +100,19 @@ def flatten(stages: Sequence[Stage]) -> list[tuple[Callable[[Any], Any], bool]]:
 
 
 def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it would put calls between timestamps
-    stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: Arena, board: Board, margin_ns: int
+    stages: Sequence[Stage], seat: Seat, order: SeatOrder, arena: ArenaPart, page: Page, margin_ns: int
 ) -> Served:
     """Serve requests from the common start to the end of the trial, and record each of them."""
     now, mark, elapsed_ns, synchronise = time.monotonic_ns, seat.mark, seat.elapsed_ns, seat.synchronise
     intended, started, first = memoryview(arena.intended), memoryview(arena.started), memoryview(arena.first)
     done, device, ok = memoryview(arena.done), memoryview(arena.device), memoryview(arena.ok)
     calls = [(run, is_first, memoryview(arena.slot_ends[slot])) for slot, (run, is_first) in enumerate(flatten(stages))]
-    outstanding, synchronised, recorded = order.outstanding, order.synchronised, board.recorded
+    outstanding, synchronised, recorded = order.outstanding, order.synchronised, page.recorded
     window_start, window_end, deadline = order.window_start_ns, order.window_end_ns, order.deadline_ns
     limit = order.scheduled if outstanding == 0 else arena.capacity
     errors, failed_in_a_row, first_error, out_of_memory = 0, 0, None, False
     in_window, finished = False, False
+    canary_due, free, canaries = 0 if order.canary and outstanding == 1 else order.deadline_ns, 0, []
     before = after = _usage(order)
 
     count = 0
@@ -100,24 +120,26 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
     while count < limit:
         if outstanding:
             due = order.start_ns if count < outstanding else done[count - outstanding]
+            if free > due:  # noqa: PLR1730 - a call takes longer
+                due = free
             intended[count] = due
         else:
             due = intended[count]
         if due >= window_end:
             if not finished:
                 finished, after = True, _usage(order)
-                board.finished[order.index] = 1
-            if board.all_finished(order.seats):
+                page.finished[order.index] = 1
+            if page.all_finished(order.seats):
                 break
             if due - current > NAP_NS:
                 time.sleep(NAP_NS / 1e9)
                 current = now()
-                if current >= deadline or board.stop[0]:
+                if current >= deadline or page.stop[0]:
                     break
                 continue
         elif not in_window and due >= window_start:
             in_window, before = True, _usage(order)
-        if current >= deadline or board.stop[0]:
+        if current >= deadline or page.stop[0]:
             break
         current = wait_until(due, margin_ns) if due > current else now()
 
@@ -154,20 +176,27 @@ def serve(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop: splitting it wou
         done[count] = current
         count += 1
         recorded[order.index] = count
+        if current >= canary_due:
+            took = reading_ns()
+            free = now()  # the next request is sent after it: it is not part of anybody's latency
+            canary_due = free + CANARY_SPARED * took
+            if in_window and not finished:
+                canaries.append(took)
         if failed_in_a_row and (out_of_memory or failed_in_a_row >= ERRORS_IN_A_ROW):
             break
     if not finished:
         after = _usage(order)
-        board.finished[order.index] = 1
+        page.finished[order.index] = 1
     overflowed = outstanding > 0 and count >= limit
     gave_up = failed_in_a_row >= ERRORS_IN_A_ROW
-    stopped_early = overflowed or gave_up or out_of_memory or bool(board.stop[0])
+    stopped_early = overflowed or gave_up or out_of_memory or bool(page.stop[0])
     used = Usage(*(int(b - a) for a, b in zip(before, after, strict=True)))
-    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used)
+    canary_ns = int(median(canaries)) if canaries else None
+    return Served(count, errors, first_error, out_of_memory, overflowed, gave_up, stopped_early, used, canary_ns)
 
 
-def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> tuple[int, float, bool]:
-    """Serve until the times have settled: gives requests served, mean seconds of the last third, whether settled.
+def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s: float) -> "Warmth":
+    """Serve until the times have settled.
 
     Only a first guess, to size memory and to get lazy initialisation out of the way; whether a trial was steady
     is judged on its own records. A request that fails now and then is left to the trial, which records it; several
@@ -201,7 +230,8 @@ def warm_up(stages: Sequence[Stage], seat: Seat, *, at_least_s: float, at_most_s
             settled = abs(middle - last) < max(0.05 * last, CLOCK_NOISE_NS)
         if settled or spent >= at_most_s:
             last_third = times[-max(len(times) // 3, 1) :]
-            return len(times), sum(last_third) / len(last_third) / 1e9, settled
+            undisturbed = sorted(last_third)[len(last_third) // 5]
+            return Warmth(len(times), sum(last_third) / len(last_third) / 1e9, undisturbed / 1e9, settled)
 
 
 def _usage(order: SeatOrder) -> tuple[int, int, int]:

@@ -21,11 +21,14 @@ KINDS = (
     "gather",
     "transfer",
     "conv3x3",
+    "weight_gradient",
+    "activation",
 )
 """What a kernel does, in the order of the codes in `Kernels.kind`.
 
 A transfer is a copy between host and device; conv3x3 is a convolution of stride 1 that needs less arithmetic than it
-says where no tensor cores do it (Winograd).
+says where no tensor cores do it (Winograd); weight_gradient is that of a convolution, a small product of very long
+sums, which libraries split over many blocks; an activation is pointwise too, with a function that takes long.
 """
 
 TRANSFER = KINDS.index("transfer")

@@ -1,6 +1,6 @@
 """How long each kernel takes alone on a GPU, or on a part of one: a roofline with tiles, waves, L2 and launches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
 _GEMM = KINDS.index("gemm")
 _CONV = KINDS.index("conv")
 _CONV3X3 = KINDS.index("conv3x3")
-_PRODUCTS = (_GEMM, _CONV, _CONV3X3)
+_GRADIENT = KINDS.index("weight_gradient")
+_PRODUCTS = (_GEMM, _CONV, _CONV3X3, _GRADIENT)
 _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
 _EASY_TO_FEED = 1024.0
@@ -38,10 +39,20 @@ class Costs:
     """What no resource shortens: start, fill, drain."""
     sms: Floats
     """SMs that it keeps busy; it can't use more."""
+    waves: Floats
+    """Rounds of thread blocks that it takes, at least 1: a block holds its SM for its time divided by this."""
     dram_bytes: Floats
     """Traffic that reaches DRAM."""
     tensor: Bools
     """Tensor cores do the arithmetic."""
+
+    def slowed(self, factor: float, gap_ns: float = 0.0) -> "Costs":
+        """The same by kernels that take this much longer, and begin this much later each."""
+        if factor == 1.0 and gap_ns == 0.0:
+            return self
+        times = {name: getattr(self, name) * factor for name in ("compute_ns", "memory_ns", "l2_ns")}
+        later = {name: getattr(self, name) * factor + gap_ns for name in ("duration_ns", "fixed_ns")}
+        return replace(self, **times, **later)
 
     @property
     def total_ns(self) -> float:
@@ -98,10 +109,11 @@ def solo_costs(
     on_cores, sm_rate = _sm_rates(kernels, part, efficiency)
     dram_bytes = _dram_traffic(kernels, part, efficiency)
     compute, used, partial = _plain_compute(kernels, part, efficiency, sm_rate)
+    waves = np.maximum(1.0, kernels.blocks / (part.sms * efficiency.small_blocks))
     products = np.isin(kernels.kind, _PRODUCTS)
     if products.any():
         rows = np.flatnonzero(products)
-        compute[rows], used[rows], partial[rows] = _tiled_compute(
+        compute[rows], used[rows], partial[rows], waves[rows] = _tiled_compute(
             kernels.take(rows),
             part,
             efficiency,
@@ -125,6 +137,7 @@ def solo_costs(
         l2_ns=l2,
         fixed_ns=fixed + np.where(transfers, wire, 0.0),
         sms=np.where(transfers, 0.0, used),
+        waves=waves,
         dram_bytes=dram_bytes,
         tensor=on_cores,
     )
@@ -136,6 +149,12 @@ def plain_roofline_ns(kernels: Kernels, gpu: GpuSpec) -> Floats:
     cores = np.array([gpu.tensor_rate(dtype) or 0.0 for dtype in DTYPES])[kernels.dtype]
     peak = np.where(kernels.tensor & (cores > 0), cores, vector)
     return np.maximum(kernels.flops / peak * 1e9, (kernels.read + kernels.written) / gpu.bandwidth_gb_s)
+
+
+def least_ns(kernels: Kernels, gpu: GpuSpec) -> float:
+    """What no software can beat: all arithmetic at the highest rate, float32 rounded where tensor cores take it so."""
+    rates = np.array([max(gpu.vector_rate(dtype), gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES])
+    return float((kernels.flops / rates[kernels.dtype]).sum() * 1e9)
 
 
 def _overlapped(exponent: float, *times: Floats) -> Floats:
@@ -179,21 +198,23 @@ def _plain_compute(
 
 def _product_rates(kernels: Kernels, efficiency: Efficiency, sm_rate: Floats, on_cores: Bools) -> Floats:
     rate = sm_rate * np.where(kernels.kind == _GEMM, 1.0, efficiency.convolution)
+    rate = rate * np.where(kernels.kind == _GRADIENT, efficiency.gradient, 1.0)
     return rate * np.where((kernels.kind == _CONV3X3) & ~on_cores, efficiency.winograd, 1.0)
 
 
 def _tiled_compute(
     kernels: Kernels, part: _Part, efficiency: Efficiency, sm_rate: Floats, dram_bytes: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Arithmetic time, SMs used and extra traffic with the tile and split that end first, as libraries choose them."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Arithmetic time, SMs used, extra traffic and waves with the tile and split that end first, as in libraries."""
     best = np.full(len(kernels), np.inf)
-    compute, used, partial = best.copy(), best.copy(), best.copy()
+    compute, used, partial, turns = best.copy(), best.copy(), best.copy(), best.copy()
     # A fused kernel has more arithmetic than its product; it is a little, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
-    may_split = kernels.kind == _GEMM  # libraries hardly ever split convolutions
+    long_sums = kernels.kind == _GRADIENT
+    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions themselves
     for (rows, columns), share in efficiency.tiles.items():
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
-        for split in efficiency.splits:
+        for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):
             blocks = grid * split
             waves = blocks / part.sms
             rounds = np.maximum(1.0, (1 - efficiency.smooth) * np.ceil(waves) + efficiency.smooth * waves)
@@ -203,9 +224,11 @@ def _tiled_compute(
             extra = (split > 1) * split * kernels.m * kernels.n * kernels.batches * _PARTIAL_SUM_BYTES
             memory = (dram_bytes + extra) / (part.bandwidth * efficiency.dram["gemm"] * part.reach(busy, efficiency))
             total = _overlapped(efficiency.overlap, arithmetic, memory) + (split > 1) * efficiency.split_us * 1e3
-            better = (total < best) & (may_split | (split == 1))
+            allowed = (may_split & (split in efficiency.splits)) | long_sums | (split == 1)
+            better = (total < best) & allowed
             best = np.where(better, total, best)
             compute = np.where(better, arithmetic, compute)
             used = np.where(better, busy, used)
             partial = np.where(better, extra, partial)
-    return compute, used, partial
+            turns = np.where(better, np.maximum(1.0, np.ceil(waves)), turns)
+    return compute, used, partial, turns

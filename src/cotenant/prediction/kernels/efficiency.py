@@ -36,6 +36,8 @@ class Efficiency:
     """Each tile costs as much as this much more depth: fetching the first operands, writing the result."""
     splits: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
     """Depths of plain products can be split over this many blocks, whose results are then added."""
+    long_splits: tuple[int, ...] = (16, 32, 64, 128, 256)
+    """Those of weight gradients of convolutions, whose sums go over all positions of a batch, further."""
     split_us: float = 0.96
     smooth: float = 0.31
     """0: a last wave that is nearly empty costs as much as a full one; 1: as much as its share."""
@@ -50,16 +52,21 @@ class Efficiency:
             "depthwise": 0.63,
             "attention": 0.75,
             "elementwise": 0.92,
-            "reduction": 0.85,
+            "reduction": 0.6,
             "copy": 0.87,
             "gather": 0.5,
             "transfer": 1.0,
             "conv3x3": 0.68,
+            "weight_gradient": 0.68,
+            "activation": 0.8,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""
     convolution: float = 0.89
     """What a convolution gets of a product of the same size."""
+    gradient: float = 0.8
+    """What the weight gradient of a convolution gets of one of the same size: fitted on ResNets and VGGs trained on an
+    RTX 3090 (huggingface/pytorch-image-models)."""
     winograd: float = 2.25
     """How much less arithmetic 3x3 convolutions need without tensor cores: F(2x2, 3x3) of Winograd's algorithms."""
     feeding: float = 0.25
@@ -94,6 +101,8 @@ class Efficiency:
         }
     )
     """What libraries get out of an architecture's tensor cores, against Ampere's."""
+    small_blocks: float = 8.0
+    """Blocks of a pointwise kernel that an SM holds at once: 2048 threads in blocks of 256."""
     l2_bytes_per_clock: float = 40.0
     """Bytes that an SM gets from L2 in a clock."""
     l2_kept: float = 0.25

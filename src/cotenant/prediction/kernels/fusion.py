@@ -7,20 +7,22 @@ the next one's input has the shape of the last one's result.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from cotenant.prediction.kernels.columns import Kernels
 from cotenant.prediction.kernels.operators import Row, columns, rows_of
 from cotenant.prediction.kernels.training_step import backward_begins, bundled
 from cotenant.workloads.protocol import Operator
 
-Fusion = Literal["eager", "compile", "engine"]
-FUSIONS: tuple[Fusion, ...] = ("eager", "compile", "engine")
+Fusion = Literal["eager", "compile", "engine", "served"]
+FUSIONS: tuple[Fusion, ...] = get_args(Fusion)
 Tf32 = Literal["convolutions", "all", "none"]
 Attention = Literal["fused", "unfused"]
 
-_POINTWISE = ("elementwise", "copy")
-_MATRIX = ("gemm", "conv", "conv3x3", "depthwise")
+_POINTWISE = ("elementwise", "copy", "activation")
+_MATRIX = ("gemm", "conv", "conv3x3", "depthwise", "weight_gradient")
+_CACHE_COPIES = frozenset({"cat", "stack", "index_put_", "clone", "expand"})
+"""How a cache that grows is copied from step to step; paged caches are written in place."""
 _NOT_POINTWISE = frozenset({"cat", "max_pool2d_with_indices", "avg_pool2d", "upsample_bilinear2d"})
 
 
@@ -37,7 +39,8 @@ def kernels_of(
         operators: In the order in which they run.
         fusion: `eager`: one by one, as PyTorch runs them. `compile`: chains of pointwise operators and the reductions
             that they end in are one kernel, as torch.compile makes them. `engine`: also what follows a product or a
-            convolution is part of it, as in TensorRT.
+            convolution is part of it, as in TensorRT. `served`: whatever lies between two products is one kernel, and
+            keys and values stay where they are, as in servers of language models.
         tf32: Where float32 may be rounded for tensor cores.
         attention: One kernel, or several as in software from before 2022.
     """
@@ -50,6 +53,8 @@ def kernels_of(
     rows = bundled(rows)
     if fusion == "eager":
         return columns(rows)
+    if fusion == "served":
+        return columns(_served(rows))
     # Forward and backward of a training step are compiled apart: nothing is fused across their border.
     border = backward_begins([row.name for row in rows])
     return columns(
@@ -104,6 +109,35 @@ def _fused(rows: Sequence[Row], *, into_products: bool) -> list[Row]:
         else:
             chains.append(_Chain([row]))
     return [chain.joined() for chain in chains]
+
+
+def _served(rows: Sequence[Row]) -> list[Row]:
+    """Kernels made by hand for language models: normalise, rotate, activate in one pass each."""
+    out: list[Row] = []
+    between: list[Row] = []
+    for row in rows:
+        if row.kind in (*_POINTWISE, "reduction"):
+            if row.name not in _CACHE_COPIES:
+                between.append(row)
+            continue
+        if between:
+            out.append(_one_pass(between))
+            between = []
+        out.append(row)
+    return [*out, _one_pass(between)] if between else out
+
+
+def _one_pass(rows: Sequence[Row]) -> Row:
+    """Reads the widest of what they read, writes what the last one writes."""
+    widest, last = max(rows, key=lambda row: row.read), rows[-1]
+    return replace(
+        widest,
+        name=f"fused {last.name}",
+        kind="elementwise",
+        flops=sum(row.flops for row in rows),
+        written=last.written,
+        gives=last.gives,
+    )
 
 
 def _hands_over(last: Row, row: Row) -> bool:

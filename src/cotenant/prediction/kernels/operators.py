@@ -44,6 +44,10 @@ _REDUCTIONS = frozenset(
         "native_batch_norm_backward",
     }
 )
+_ACTIVATIONS = frozenset(
+    {"gelu", "silu", "tanh", "sigmoid", "exp", "erf", "softplus", "mish", "hardswish"}
+    | {"gelu_backward", "silu_backward", "tanh_backward", "sigmoid_backward"}
+)
 _ELEMENTS_PER_BLOCK = 2048
 """What one block of a pointwise kernel works on: 256 threads of 8 numbers, as vectorised kernels do."""
 _TILE = 128
@@ -129,6 +133,8 @@ def _single(operator: Operator, tf32: str) -> Row:
         return _plain(operator, "transfer")
     if name in _GATHERS:
         return replace(_plain(operator, "gather"), weights=operator.bytes_written)
+    if name in _ACTIVATIONS:
+        return _plain(operator, "activation")
     return _plain(operator, "copy" if name in _COPIES else "reduction" if name in _REDUCTIONS else "elementwise")
 
 
@@ -236,11 +242,14 @@ def _convolution(operator: Operator, tf32: str) -> tuple[Row, ...]:
         return (forward,)
     half = replace(forward, flops=forward.flops / 2, read=forward.read / 2, written=forward.written / 2)
     if len(operator.out_shapes) < 2 or math.prod(operator.out_shapes[0]) == 0:
-        return (replace(half, name="convolution_weight_gradient", m=float(n), n=float(k), k=float(m)),)
-    return (
-        replace(half, name="convolution_input_gradient", n=float(k), k=float(n)),
-        replace(half, name="convolution_weight_gradient", m=float(n), n=float(k), k=float(m)),
-    )
+        return (_weight_gradient(half, n, k, m),)
+    return (replace(half, name="convolution_input_gradient", n=float(k), k=float(n)), _weight_gradient(half, n, k, m))
+
+
+def _weight_gradient(half: Row, m: int, n: int, k: int) -> Row:
+    """A product of few results, each a sum over all positions of the batch."""
+    kind = "depthwise" if half.kind == "depthwise" else "weight_gradient"
+    return replace(half, name="convolution_weight_gradient", kind=kind, m=float(m), n=float(n), k=float(k))
 
 
 def _tiled(operator: Operator, kind: str, *, product: tuple[int, int, int, int], weights: float, tensor: bool) -> Row:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels, joined
-from cotenant.prediction.kernels.fusion import Fusion, kernels_of
+from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.kernels.training_step import OPTIMISER, backward_begins
 from cotenant.prediction.sharing.trace import Trace
 from cotenant.workloads.protocol import Operator, Properties, StageCost, WorkloadSpec
@@ -20,6 +20,7 @@ class RequestKernels:
 
     spec: WorkloadSpec
     properties: Properties
+    execution: Execution
     kernels: Kernels
     slot: Ints
     """Stage of each kernel."""
@@ -43,32 +44,36 @@ class RequestKernels:
         )
 
 
-def inference(spec: WorkloadSpec, properties: Properties, kernels: Kernels) -> RequestKernels:
+def inference(spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels) -> RequestKernels:
     """Inputs are copied, one computation, outputs are copied back."""
-    return RequestKernels(spec, properties, kernels, *_ends(kernels, "compute"))
+    return RequestKernels(spec, properties, execution, kernels, *_ends(kernels, "compute"))
 
 
-def training(spec: WorkloadSpec, properties: Properties, kernels: Kernels, fusion: Fusion) -> RequestKernels:
+def training(spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels) -> RequestKernels:
     """Forward, backward and the optimiser."""
     forward = properties.operators[: backward_begins([operator.name for operator in properties.operators])]
-    return RequestKernels(spec, properties, kernels, *_training(kernels, len(kernels_of(forward, fusion=fusion))))
+    before = len(execution.kernels(forward))
+    return RequestKernels(spec, properties, execution, kernels, *_training(kernels, before))
 
 
 def generation(
-    spec: WorkloadSpec, properties: Properties, kernels: Kernels, prompt: Kernels, tokens: int
+    spec: WorkloadSpec, properties: Properties, execution: Execution, kernels: Kernels, *, prompt: Kernels, tokens: int
 ) -> RequestKernels:
     """A prompt, of which the kernels are given too, then one token after the other."""
-    return RequestKernels(spec, properties, kernels, *_generating(kernels, min(len(prompt), len(kernels)), tokens))
+    filled = min(len(prompt), len(kernels))
+    return RequestKernels(spec, properties, execution, kernels, *_generating(kernels, filled, tokens))
 
 
-def staged(spec: WorkloadSpec, properties: Properties, costs: Sequence[StageCost], fusion: Fusion) -> RequestKernels:
+def staged(
+    spec: WorkloadSpec, properties: Properties, execution: Execution, costs: Sequence[StageCost]
+) -> RequestKernels:
     """Stage by stage; a stage of the host alone is an empty copy, which ends when the host is done."""
     known: dict[tuple[Operator, ...], Kernels] = {}
     parts = []
     for cost in costs:
         operators = cost.operators or (_NOTHING,)
         if operators not in known:
-            known[operators] = kernels_of(operators, fusion=fusion)
+            known[operators] = execution.kernels(operators)
         parts.append(known[operators])
     sizes = [len(part) for part in parts]
     starts = np.cumsum(sizes) - np.array(sizes)
@@ -79,6 +84,7 @@ def staged(spec: WorkloadSpec, properties: Properties, costs: Sequence[StageCost
     return RequestKernels(
         spec,
         properties,
+        execution,
         joined(parts),
         np.repeat(np.arange(len(parts)), sizes),
         tuple(cost.stage for cost in costs),

@@ -8,7 +8,6 @@ import numpy as np
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
 from cotenant.prediction.kernels.cost import Costs
-from cotenant.prediction.kernels.fusion import Fusion
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class KernelTrace:
     device: str
     sms: int
     """Of the GPU."""
-    fusion: Fusion
+    software: str
     kernels: int
     launches: int
     device_ns: float

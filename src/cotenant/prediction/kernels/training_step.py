@@ -16,6 +16,8 @@ _LONG = 64
 """A run of pointwise operators at the end that is longer than this is an optimiser's step."""
 _KINDS = 3
 """It consists of at least this many different ones."""
+_CHUNKS = 32.0
+"""Its thread blocks work on 65,536 numbers each (torch's chunk), those of plain pointwise kernels on 2,048."""
 _BUNDLE = 36
 """Tensors that one launch works on (multi-tensor kernels take their addresses as arguments)."""
 
@@ -51,7 +53,7 @@ def _bundle(group: Sequence[Row]) -> Row:
         # Parameters and moments of a whole model: nothing of it was used a moment ago.
         weights=sum(row.read for row in group),
         written=sum(row.written for row in group),
-        blocks=sum(row.blocks for row in group),
+        blocks=max(1.0, sum(row.blocks for row in group) / _CHUNKS),
         launches=math.ceil(len(group) / _BUNDLE),
         takes=(),
         gives=(),

@@ -1,14 +1,15 @@
 """How fast kernels go that are on the device at once: the law of sharing, compiled, used by the engine.
 
-SMs go to kernels in the order in which they came (the hardware hands out the blocks of the first one, then what is
-left over to the next), higher priorities first. DRAM bandwidth is then shared evenly: who wants less than an even
-part gets what it wants. Kernels in different domains (partitions of the device) don't meet.
+An SM is given away anew whenever a thread block ends, so that kernels of one priority share SMs evenly: who wants less
+than an even part gets what it wants. Higher priorities come first. DRAM bandwidth is then shared evenly too. Kernels in
+different domains (partitions of the device) don't meet. How long a newcomer waits for the first blocks to end is the
+engine's business.
 
 Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a share of the SMs gets that share of
 them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
 the L2, which sends more of it to DRAM.
 
-Nobody goes faster than alone, and one more kernel behind the others never makes any of them faster.
+Nobody goes faster than alone, and one more kernel never makes any of the others faster.
 """
 
 import numba
@@ -25,6 +26,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     dram: Floats,
     sm_domain: Ints,
     dram_domain: Ints,
+    priority: Ints,
     left: Floats,
     rate: Floats,
 ) -> None:
@@ -32,11 +34,12 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
 
     Args:
         count: How many kernels are resident.
-        order: Their tenants, first come first.
+        order: Their tenants, higher priorities first.
         occupancy: By tenant, the share of its SM domain that its kernel holds.
         dram: By tenant, the share of its DRAM domain's bandwidth that its kernel draws at full speed.
         sm_domain: By tenant.
         dram_domain: By tenant.
+        priority: By tenant.
         left: Room for one number per domain.
         rate: By tenant; filled in for the residents.
     """
@@ -45,16 +48,16 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
         return
     for place in range(count):
         left[sm_domain[order[place]]] = 1.0
+    begin = 0
+    while begin < count:  # one priority after the other; they are in order
+        end = begin + 1
+        while end < count and priority[order[end]] == priority[order[begin]]:
+            end += 1
+        _share_sms(begin, end, order, occupancy, sm_domain, left, rate)
+        begin = end
     wanted = 0.0
     for place in range(count):
-        tenant = order[place]
-        free = left[sm_domain[tenant]]
-        speed = 1.0
-        if occupancy[tenant] > free:
-            speed = free / occupancy[tenant]
-        rate[tenant] = speed
-        left[sm_domain[tenant]] = max(free - speed * occupancy[tenant], 0.0)
-        wanted += speed * dram[tenant]
+        wanted += rate[order[place]] * dram[order[place]]
     if wanted <= 1.0:  # over all domains: then within each of them too
         return
     for place in range(count):
@@ -64,6 +67,39 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
             seen = seen or dram_domain[order[earlier]] == first
         if not seen:
             _share_dram(count, order, dram, dram_domain, first, rate)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
+    begin: int, end: int, order: Ints, occupancy: Floats, sm_domain: Ints, left: Floats, rate: Floats
+) -> None:
+    """Share what is left of each domain evenly among kernels of one priority."""
+    for place in range(begin, end):
+        rate[order[place]] = -1.0
+    for place in range(begin, end):
+        if rate[order[place]] >= 0.0:
+            continue
+        domain = sm_domain[order[place]]
+        room, open_ = left[domain], 0
+        for other in range(place, end):
+            if sm_domain[order[other]] == domain:
+                open_ += 1
+        while open_ > 0:
+            part, settled = room / open_, 0
+            for other in range(place, end):
+                tenant = order[other]
+                if sm_domain[tenant] == domain and rate[tenant] < 0.0 and occupancy[tenant] <= part:
+                    rate[tenant] = 1.0
+                    room -= occupancy[tenant]
+                    settled += 1
+            open_ -= settled
+            if settled == 0:
+                for other in range(place, end):
+                    tenant = order[other]
+                    if sm_domain[tenant] == domain and rate[tenant] < 0.0:
+                        rate[tenant] = part / occupancy[tenant]
+                room, open_ = 0.0, 0
+        left[domain] = max(room, 0.0)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -97,7 +133,7 @@ def _share_dram(  # noqa: PLR0917 - as above
 
 
 def rates(occupancy: Floats, dram: Floats, *, sm_domain: Ints | None = None, dram_domain: Ints | None = None) -> Floats:
-    """Speeds of kernels that are resident together, in the order in which they came. For reading and for tests."""
+    """Speeds of kernels of one priority that are resident together. For reading and for tests."""
     count = occupancy.size
     nowhere = np.zeros(count, np.int64)
     result = np.ones(count)
@@ -108,6 +144,7 @@ def rates(occupancy: Floats, dram: Floats, *, sm_domain: Ints | None = None, dra
         dram,
         nowhere if sm_domain is None else sm_domain,
         nowhere if dram_domain is None else dram_domain,
+        nowhere,
         np.ones(count),
         result,
     )

@@ -1,9 +1,9 @@
 """Runs tenants' requests on a simulated device, event by event: compiled, deterministic, in bounded memory.
 
 A tenant serves one request at a time. Its host launches kernels ahead of the device, in order; a kernel comes to the
-device when it has been launched and the one before it is done; kernels on the device go at the rates that
-`contention` gives them, or in turns where the device is time-sliced. State is one row per tenant; requests leave
-through a buffer that the caller empties, so a longer run takes longer and nothing else.
+device when it has been launched, the one before it is done, and thread blocks of the others have left it SMs. Kernels
+on the device go at the rates that `contention` gives them, or in turns where the device is time-sliced. State is one
+row per tenant; requests leave through a buffer that the caller empties, so a longer run takes longer and nothing else.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ _ALMOST_NS = 1e-3
 """Times closer than this are one time: sums of floats don't meet exactly."""
 
 # Columns of the table of integers, one row per tenant
-STATE, KERNEL, NUMBER, FINISHED = range(4)
+STATE, KERNEL, NUMBER, FINISHED, DRAINED = range(5)
 # Columns of the table of floats, one row per tenant
 NEXT_NS, LEFT_NS, INTENDED_NS, STARTED_NS, HOST_NS, DEVICE_NS, FIRST_NS, STRETCH, WORK_NS, TOTAL_NS = range(10)
 # The device's own numbers
@@ -44,6 +44,34 @@ def uniform(seed: int, tenant: int, number: int) -> Any:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     return float(z >> np.uint64(11)) / 9007199254740992.0
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def drain_ns(  # noqa: PLR0917 - compiled code takes its arguments by position
+    tenant: int,
+    wanted: float,
+    count: int,
+    order: Ints,
+    holds: Floats,
+    block: Floats,
+    rate: Floats,
+    sm_domain: Ints,
+    priority: Ints,
+    waits: float,
+    waits_first: float,
+) -> Any:
+    """How long a kernel waits until thread blocks of the others have ended and left it SMs."""
+    held, longest, first = 0.0, 0.0, True
+    for place in range(count):
+        other = order[place]
+        if other != tenant and sm_domain[other] == sm_domain[tenant]:
+            held += max(rate[other], 0.0) * holds[other]
+            longest = max(longest, block[other])
+            first = first and priority[tenant] > priority[other]
+    if held + wanted <= 1.0 or longest <= 0.0 or wanted <= 0.0:
+        return 0.0
+    missing = (held + wanted - 1.0) / wanted
+    return longest * min(missing, 1.0) * (waits_first if first else waits)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -71,7 +99,8 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """Go on until the buffer is full, everybody is finished, or the deadline; gives rows written and why it stopped.
 
     Args:
-        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far.
+        kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
+            block, holds, whether the host waits for it.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
         host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' parts of the device.
@@ -80,7 +109,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         arrival_spans: First and last + 1 of each tenant.
         domains: Per tenant: SM domain, DRAM domain, 1 if it shares one host thread with the others, priority.
         options: Time slice (0: kernels run side by side), cost of a switch that interrupts, cost of one that doesn't,
-            relative spread of host times, seed.
+            relative spread of host times, seed, share of a block that a newcomer waits for, that with priority.
         limits: End of the window, deadline, length of a period of activity.
         ints: State.
         floats: State.
@@ -94,11 +123,13 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     """
     tenants = spans.shape[0]
     slice_ns, preempt_ns, yield_ns, spread, seed = options[0], options[1], options[2], options[3], int(options[4])
+    waits, waits_first = options[5], options[6]
     window_end, deadline, period = limits[0], limits[1], limits[2]
     room = out_ints.shape[0]
     rate, occupancy, dram, tensor = np.zeros(tenants), np.zeros(tenants), np.zeros(tenants), np.zeros(tenants)
     free = np.ones(tenants)
-    sm_domain, dram_domain = domains[:, 0].copy(), domains[:, 1].copy()
+    sm_domain, dram_domain, priority = domains[:, 0].copy(), domains[:, 1].copy(), domains[:, 3].copy()
+    block, holds = np.zeros(tenants), np.zeros(tenants)
     sliced = slice_ns > 0
     written = 0
     now = device[NOW_NS]
@@ -109,6 +140,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         tenant = order[place]
         k = spans[tenant, 0] + ints[tenant, KERNEL]
         occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
+        block[tenant], holds[tenant] = kernels[k, 6], kernels[k, 7]
     changed = True
     unfinished, hosting, shares_host = 0, 0, False
     for tenant in range(tenants):
@@ -122,7 +154,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         # 1. Speeds of what is on the device
         if changed and count > 0:
             if not sliced:
-                fill_rates(count, order, occupancy, dram, sm_domain, dram_domain, free, rate)
+                fill_rates(count, order, occupancy, dram, sm_domain, dram_domain, priority, free, rate)
             else:
                 active = int(device[ACTIVE])
                 found = False
@@ -202,7 +234,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         floats[tenant, WORK_NS] = floats[tenant, TOTAL_NS]
                     else:
                         still += 1
-                    if ints[tenant, STATE] == LAUNCHING:
+                    if ints[tenant, STATE] == LAUNCHING and ints[tenant, DRAINED] == 0:
                         k = spans[tenant, 0] + ints[tenant, KERNEL]
                         if (
                             floats[tenant, WORK_NS]
@@ -216,7 +248,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             return written, DEADLINE
         if sliced and count > 0:
             changed = (
-                device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS or changed
+                changed or device[SLICE_END_NS] <= now + _ALMOST_NS or abs(device[SWITCH_END_NS] - now) <= _ALMOST_NS
             )
 
         # 4. What happened?
@@ -237,6 +269,11 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                 changed = True
                 ready = now
                 if not last:
+                    if kernels[k, 8] > 0.0 and domains[tenant, 2] == 0:
+                        # The host goes on when the copy is done.
+                        floats[tenant, HOST_NS] = max(
+                            floats[tenant, HOST_NS], now - kernels[k, 5] * floats[tenant, STRETCH]
+                        )
                     if domains[tenant, 2] == 0:
                         ready = floats[tenant, HOST_NS] + kernels[k + 1, 5] * floats[tenant, STRETCH]
                     elif (
@@ -244,7 +281,13 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         < (host[tenant, 0] + kernels[k + 1, 5]) * floats[tenant, STRETCH] - 2 * _ALMOST_NS
                     ):
                         ready = _NEVER
-                if not last and ready <= now + _ALMOST_NS:
+                delay = 0.0
+                if not last and count > 1 and not sliced:
+                    delay = drain_ns(
+                        tenant, kernels[k + 1, 7], count, order, holds, block, rate, sm_domain, priority, waits,
+                        waits_first,
+                    )  # fmt: skip
+                if not last and ready <= now + _ALMOST_NS and delay <= _ALMOST_NS:
                     # The next one is already in the queue: it comes at once, behind the others.
                     ints[tenant, KERNEL] = here + 1
                     floats[tenant, LEFT_NS] += kernels[k + 1, 0]
@@ -253,6 +296,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         kernels[k + 1, 2],
                         kernels[k + 1, 3],
                     )
+                    block[tenant], holds[tenant] = kernels[k + 1, 6], kernels[k + 1, 7]
                     if count > 1 and not sliced:
                         place = 0
                         while order[place] != tenant:
@@ -281,6 +325,9 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     ints[tenant, KERNEL] = here + 1
                     ints[tenant, STATE] = LAUNCHING
                     floats[tenant, NEXT_NS] = ready
+                    if ready <= now + _ALMOST_NS:  # in the queue; it waits for thread blocks of the others to end
+                        ints[tenant, DRAINED] = 1
+                        floats[tenant, NEXT_NS] = now + delay
                     continue
             if floats[tenant, NEXT_NS] > now + _ALMOST_NS:
                 continue
@@ -341,15 +388,28 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     continue
             # LAUNCHING: the kernel comes to the device, behind those of at least its priority
             k = spans[tenant, 0] + ints[tenant, KERNEL]
+            if ints[tenant, DRAINED] == 0 and count > 0 and not sliced:
+                delay = drain_ns(
+                    tenant, kernels[k, 7], count, order, holds, block, rate, sm_domain, priority, waits, waits_first
+                )
+                if delay > _ALMOST_NS:
+                    ints[tenant, DRAINED] = 1
+                    floats[tenant, NEXT_NS] = now + delay
+                    continue
+            ints[tenant, DRAINED] = 0
             ints[tenant, STATE] = RESIDENT
             floats[tenant, LEFT_NS] = kernels[k, 0]
             occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
+            block[tenant], holds[tenant] = kernels[k, 6], kernels[k, 7]
             place = count
             while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
                 order[place] = order[place - 1]
                 place -= 1
             order[place] = tenant
             count += 1
+            if sliced and count == 2 and tenant != int(device[ACTIVE]):
+                # Who was alone had no turn to end: it has a whole one from now on, before the newcomer gets its own.
+                device[SLICE_END_NS] = now + slice_ns
             changed = True
         if unfinished == 0 or written + tenants > room:
             device[NOW_NS] = now

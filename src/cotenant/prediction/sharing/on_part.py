@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
+from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit
 from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import solo_costs
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.traces import calibrated
-from cotenant.prediction.sharing.layout import Part
+from cotenant.prediction.sharing.layout import Part, whole_of
 from cotenant.prediction.sharing.trace import Trace, trace_of
-
-BEFORE_US, AFTER_US = 30.0, 15.0
-"""Host time of a request before its first launch, and after its last kernel; estimates."""
 
 
 def on_part(
@@ -18,7 +19,8 @@ def on_part(
     request: RequestKernels,
     part: Part,
     *,
-    launch_us: float,
+    launch_ns: Floats | None = None,
+    fit: SoloFit = UNFITTED,
     measured_ms: float | None = None,
     clock_mhz: float | None = None,
 ) -> Trace:
@@ -28,7 +30,8 @@ def on_part(
         gpu: Which.
         request: What runs.
         part: SMs and bandwidth that it has.
-        launch_us: Host time per launch.
+        launch_ns: Host time of each kernel's launches; None: what is usual for its software.
+        fit: How its times on the user's machine differ.
         measured_ms: A measured time of its kernels alone on the whole GPU, which scales all of them.
         clock_mhz: None: the clock that costs assume.
     """
@@ -39,7 +42,7 @@ def on_part(
         bandwidth_share=part.dram_share,
         l2_share=part.dram_share,
         clock_mhz=clock_mhz,
-    )
+    ).slowed(request.execution.slower * fit.device, request.execution.gap_us * 1e3)
     if measured_ms is not None:
         alone = solo_costs(request.kernels, gpu).total_ns
         costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
@@ -48,10 +51,23 @@ def on_part(
         costs,
         domain_sms=part.domain_sms,
         bytes_per_ns=gpu.bandwidth_gb_s * part.dram_share,
-        host_us=launch_us,
+        launch_ns=(request.execution.launch_ns(request.kernels, gpu.architecture) if launch_ns is None else launch_ns)
+        * fit.host,
         slot=request.slot,
-        before_us=BEFORE_US,
-        after_us=AFTER_US,
+        before_us=request.execution.before_us * fit.host + fit.item_ns * request.spec.batch / 1e3,
+        after_us=request.execution.after_us * fit.host,
+    )
+
+
+def solo_of(gpu: GpuSpec, request: RequestKernels, measured_ns: float) -> Solo:
+    """A measured time of this request alone on the whole GPU, beside what the simulation takes for it."""
+    trace = on_part(gpu, request, whole_of(gpu))
+    return Solo(
+        request.spec.batch,
+        measured_ns,
+        launched_ns=np.cumsum(trace.launch_ns),
+        remaining_ns=np.cumsum(trace.duration_ns[::-1])[::-1],
+        around_ns=trace.before_ns + trace.after_ns,
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from cotenant.prediction.kernels.columns import Floats, Ints, Kernels
+from cotenant.prediction.kernels.columns import TRANSFER, Floats, Ints, Kernels
 from cotenant.prediction.kernels.cost import Costs
 
 FIXED_HOLDS = 0.35
@@ -35,6 +35,12 @@ class Trace:
     """Host time that its launch takes."""
     slot: Ints
     """Which stage it belongs to; rising."""
+    block_ns: Floats
+    """How long one of its thread blocks holds its SM: until it ends, nobody else can have it."""
+    holds: Floats
+    """Share of the SMs on which its thread blocks are, full or not."""
+    waited: Floats
+    """1: the host waits for it before it launches the next (a copy of inputs from ordinary memory); else 0."""
     before_ns: float = 0.0
     """Host time of a request before its first launch."""
     after_ns: float = 0.0
@@ -59,13 +65,15 @@ class Trace:
 
     def slowed(self, factor: float) -> "Trace":
         """The same on a die that takes this much longer for everything."""
-        return self if factor == 1.0 else replace(self, duration_ns=self.duration_ns * factor)
+        if factor == 1.0:
+            return self
+        return replace(self, duration_ns=self.duration_ns * factor, block_ns=self.block_ns * factor)
 
     def towards(self, other: "Trace", weight: float) -> "Trace":
         """The same request at a clock between those of two traces: ``weight`` 0 is this one, 1 the other."""
         blended = {
             name: getattr(self, name) * (1 - weight) + getattr(other, name) * weight
-            for name in ("duration_ns", "occupancy", "dram", "tensor")
+            for name in ("duration_ns", "occupancy", "dram", "tensor", "block_ns")
         }
         return replace(self, **blended)
 
@@ -87,6 +95,9 @@ def plain_trace(
         tensor=ones * 0.0,
         launch_ns=ones * (host_ns / kernels),
         slot=np.zeros(kernels, np.int64),
+        block_ns=ones * (device_ns / kernels),
+        holds=ones * occupancy,
+        waited=0.0 * ones,
     )
 
 
@@ -96,7 +107,7 @@ def trace_of(
     *,
     domain_sms: int,
     bytes_per_ns: float,
-    host_us: float,
+    launch_ns: Floats,
     slot: Ints | None = None,
     before_us: float = 0.0,
     after_us: float = 0.0,
@@ -108,7 +119,7 @@ def trace_of(
         costs: Alone on the tenant's part of the device.
         domain_sms: SMs that it shares with others, or has for itself.
         bytes_per_ns: DRAM bandwidth that it shares with others, or has for itself.
-        host_us: Host time per launch.
+        launch_ns: Host time of each kernel's launches.
         slot: Stage of each kernel; default: one stage.
         before_us: Host time of a request before its first launch.
         after_us: Host time of a request after its last kernel.
@@ -121,8 +132,18 @@ def trace_of(
         occupancy=np.clip(holds * (working + FIXED_HOLDS * costs.fixed_ns) / duration, _LEAST, 1.0),
         dram=np.clip(costs.dram_bytes / (duration * bytes_per_ns), 0.0, 1.0),
         tensor=np.where(costs.tensor, np.clip(holds * costs.compute_ns / duration, 0.0, 1.0), 0.0),
-        launch_ns=kernels.launches.astype(np.float64) * (host_us * 1e3),
+        launch_ns=launch_ns,
         slot=np.zeros(len(kernels), np.int64) if slot is None else slot,
+        block_ns=working / costs.waves,
+        holds=holds,
+        waited=_inputs(kernels),
         before_ns=before_us * 1e3,
         after_ns=after_us * 1e3,
     )
+
+
+def _inputs(kernels: Kernels) -> Floats:
+    """The copies with which a request begins."""
+    computes = np.flatnonzero(kernels.kind != TRANSFER)
+    first = int(computes[0]) if computes.size else len(kernels)
+    return np.asarray(np.arange(len(kernels)) < first, dtype=np.float64)

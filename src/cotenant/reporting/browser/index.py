@@ -6,20 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cotenant.reporting.browser.answers import Answers, Headline
 from cotenant.reporting.browser.entry import Entry, read_entry
 from cotenant.reporting.browser.finding import Found, find_runs, look_at
 from cotenant.reporting.browser.tallies import Tallies, Tally
 
+MOST_ANSWERED = 100
+"""Only the newest runs get their answer worked out for the list: as many as one page of it shows."""
 FRESH_NS = 1_000_000_000
 """The clocks of file systems are coarser than this nowhere that matters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry and, once its trials have been read, what they came to."""
+    """An entry and, once its trials have been read, what they came to and what they say to do."""
 
     entry: Entry
     tally: Tally | None
+    answer: Headline | None = None
 
 
 class Index:
@@ -31,6 +35,7 @@ class Index:
         self._folders: dict[str, Entry] = {}
         """The same entries by folder."""
         self._tallies = Tallies()
+        self._answers = Answers()
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._closed = threading.Event()
@@ -40,7 +45,7 @@ class Index:
         """Every run, newest first. Only what changed since the last time is read."""
         entries = [entry.alive() for entry in self._refreshed()]
         entries.sort(key=lambda entry: (entry.started_utc, entry.name), reverse=True)
-        return [Listed(entry, self._known(entry)) for entry in entries]
+        return [Listed(entry, self._known(entry), self._answers.known(entry)) for entry in entries]
 
     def find(self, key: str) -> Listed | None:
         """The run that a key stands for, as it is now, with its verdicts counted; None if there is no such run."""
@@ -54,7 +59,7 @@ class Index:
         entry = self._current(Found(str(known.path), stamp), known)
         with self._lock:
             self._entries[key] = self._folders[str(known.path)] = entry
-        return Listed(entry.alive(), self._tallies.count(entry))
+        return Listed(entry.alive(), self._tallies.count(entry), self._answers.known(entry))
 
     def watch(self) -> None:
         """Start to read verdicts in the background, newest run first, whenever the list has changed."""
@@ -75,9 +80,16 @@ class Index:
             }
             self._entries = {entry.key: entry for entry in self._folders.values()}
             entries = list(self._folders.values())
-        if any(self._tallies.known(entry) is None for entry in entries):
+        if any(self._tallies.known(entry) is None for entry in entries) or self._unanswered(entries):
             self._changed.set()
         return entries
+
+    def _unanswered(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Runs to work out, newest first. None while a run is being measured: it would share the machine with us."""
+        newest = sorted(entries, key=lambda entry: entry.started_utc, reverse=True)[:MOST_ANSWERED]
+        if any(entry.alive().state == "running" for entry in newest):
+            return []
+        return [entry for entry in newest if entry.state != "unreadable" and self._answers.known(entry) is None]
 
     def _current(self, found: Found, known: Entry | None) -> Entry:
         # Within one tick of the file system's clock a second change would go unseen: what is fresh is read again.
@@ -96,8 +108,13 @@ class Index:
             with self._lock:
                 entries = sorted(self._entries.values(), key=lambda entry: entry.started_utc, reverse=True)
             self._tallies.forget_all_but(entry.key for entry in entries)
+            self._answers.forget_all_but(entry.key for entry in entries)
             for entry in entries:
                 if self._closed.is_set():
                     return
                 if self._tallies.known(entry) is None:
                     self._tallies.count(entry)
+            for entry in self._unanswered(entries):
+                if self._closed.is_set():
+                    return
+                self._answers.work_out(entry)

@@ -10,6 +10,7 @@ from pathlib import Path
 from cotenant.reporting.browser.entry import Entry
 from cotenant.reporting.browser.finding import Stamp
 from cotenant.reporting.browser.pages import links_part
+from cotenant.reporting.browser.quiet import quietly
 
 MOST_KEPT = 8
 """Pages in memory, of a megabyte or two each."""
@@ -38,7 +39,8 @@ class Reports:
         key = links, tuple((run.path, run.stamp) for run in runs)
         with self._lock:  # one at a time: two long runs at once might not fit into memory
             if key not in self._kept:
-                material = gather([run.path for run in runs])
+                with quietly():
+                    material = gather([run.path for run in runs])
                 self._kept[key] = page(material, figures(material), links=links)
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:

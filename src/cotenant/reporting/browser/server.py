@@ -1,7 +1,11 @@
 """The socket: loopback only, GET and HEAD only, and only for who came by a loopback name."""
 
+import io
 import os
+import socket
 import sys
+import threading
+import time
 import traceback
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,7 +19,10 @@ from cotenant.reporting.browser.site import Answer, Site
 ADDRESS = "127.0.0.1"
 NAMES = frozenset({"127.0.0.1", "localhost"})
 """Any port is right: a forwarded connection has its own. Any other name means that somebody's DNS points here."""
-IDLE_S = 30
+IDLE_S = 30.0
+"""For one request to arrive whole, however slowly it trickles in."""
+MOST_CONNECTIONS = 64
+"""At a time; a browser opens six."""
 READING = ("GET", "HEAD")
 
 
@@ -27,6 +34,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port: int, site: Site) -> None:
         self.site = site
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__((ADDRESS, port), Handler)
 
     @property
@@ -34,10 +42,46 @@ class Server(ThreadingHTTPServer):
         """What to open."""
         return f"http://{ADDRESS}:{self.server_port}/"
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for the connection, if there is room for one more."""
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve the connection, then make room."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader who left in the middle is no error of ours."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
+
+
+class _Arriving(io.RawIOBase):
+    """What a connection sends, until a moment at which it should have sent all of it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.until_s = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for more, but no longer than until then. Raises TimeoutError."""
+        left_s = self.until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left_s)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(IDLE_S)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -49,8 +93,15 @@ class Handler(BaseHTTPRequestHandler):
     timeout = IDLE_S
     server: Server
 
+    def setup(self) -> None:
+        """Read through a clock: a timeout of the socket alone begins anew with each byte."""
+        super().setup()
+        self._arriving = _Arriving(self.connection)
+        self.rfile = io.BufferedReader(self._arriving)
+
     def handle_one_request(self) -> None:
         """One request, whatever its method."""
+        self._arriving.until_s = time.monotonic() + IDLE_S
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline or len(self.raw_requestline) > 65536:
             self.close_connection = True

@@ -180,6 +180,7 @@ def _plain(listed: Listed) -> dict[str, Any]:
         "why": entry.why,
         "trials": len(entry.trials),
         "verdicts": dict(listed.tally.verdicts) if listed.tally else None,
+        "answer": listed.answer.sentence if listed.answer else None,
     }
 
 

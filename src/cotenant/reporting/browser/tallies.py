@@ -73,13 +73,14 @@ class Tallies:
 
         if not numbers:
             return {}
-        folder = RunFolder(run, {})
-        files = {number: folder.trial_path(number) / "trials.parquet" for number in numbers}
+        wanted = set(numbers)
+        chunks = RunFolder(run, {}).chunks()
+        files = [chunk / "trials.parquet" for chunk, trials in chunks.items() if wanted.intersection(trials)]
         try:
-            found = self._rows(files.values())
+            found = self._rows(files)
         except duckdb.Error:  # one of them is damaged: which one takes a look at each
             found = {}
-            for file in files.values():
+            for file in files:
                 try:
                     found |= self._rows([file])
                 except duckdb.Error:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from cotenant.analyse.variability.clock_curves import ClockCurve
 from cotenant.reporting.figures.figure import MOST_POINTS, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.style import ACCENT, PALETTE, colour, faceted, tips
 from cotenant.reporting.html.variability_material import Timeline
 from cotenant.reporting.terminal.literal import literal
-from cotenant.store.database.questions import ClockCurve
 
 MEASURED, FITTED = "measured", "curve"
 UNITS = {

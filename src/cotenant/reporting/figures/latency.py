@@ -1,22 +1,23 @@
 """Latency distributions on an axis that gives the tail room, and latency over time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.reporting.figures.curves import Curve
+from cotenant.analyse.sharing.curves import Curve
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition
-from cotenant.reporting.figures.reduced import MOST_TRIALS_DRAWN
-from cotenant.reporting.figures.style import QUIET, colour, faceted, tips
+from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, tips
 from cotenant.reporting.terminal.literal import literal
+from cotenant.store.reduced import MOST_TRIALS_DRAWN
 
 TITLE = "Latency distributions"
 FEWEST_POINTS_PER_CURVE = 8
 UNDERSTANDING = Understanding(
     shows="For each tenant the latency (vertical) that a share of its requests stayed within (horizontal). The axis "
     "gives every further nine the same room: p90, p99 and p99.9 are as far apart as they are rare.",
-    look="Compare each line with the grey one, the tenant alone. Lines that run side by side mean that all requests "
+    look="Compare each line with the grey one, the tenant alone, and with the red one, its objective: the triangle "
+    "marks the quantile that has to stay below it. Lines that run side by side mean that all requests "
     "pay alike; a line that bends upwards at the right means that a few requests pay for many, which a mean or a "
     "median hides.",
     misleads="A line ends where fewer than about three requests would lie beyond it: a longer measurement draws a "
@@ -61,15 +62,13 @@ def latency_figure(material: Material, condition: Condition) -> Figure | Absent:
         return Absent("latency", TITLE, "no usable trial has enough requests")
     rows = curve_rows(material, curves)
     tenants = list(dict.fromkeys(row["of"] for row in rows))
-    places = sorted({row["place"] for row in rows}, key=lambda place: (place != ALONE, place))
-    mixes = sorted({row["mix"] for row in rows}, key=lambda mix: (mix != ALONE, mix))
-    sharings = sorted({row["sharing"] for row in rows}, key=lambda sharing: (sharing != ALONE, sharing))
     runs = list(dict.fromkeys(row["run"] for row in rows))
+    lines: Spec = {"color": material.ways.channel(legend=True), "detail": [{"field": "place"}, {"field": "tenant"}]}
     if names.several_runs:
-        lines = {"color": _with_alone("place", places, "mix"), "strokeDash": _dashes("run", runs, "run")}
-    else:
-        lines = {"color": _with_alone("mix", mixes, "mix"), "strokeDash": _dashes("sharing", sharings, "sharing")}
-    spec = {"mark": {"type": "line", "interpolate": "linear"}, "encoding": _curve_encoding() | lines}
+        lines["strokeDash"] = _dashes("run", runs, "run")
+    limits = objective_rows(material, tenants)
+    rows += limits
+    spec = {"layer": [_lines(lines), *(_objective_layers() if limits else ())]}
     return Figure(
         name="latency",
         title=TITLE,
@@ -90,7 +89,7 @@ def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
             "of": literal(curve.of),
             "place": material.names.place(curve.cell),
             "mix": ALONE if curve.cell.solo else literal(curve.cell.mix),
-            "sharing": literal(curve.cell.sharing),
+            "sharing": ALONE if curve.cell.solo else literal(curve.cell.sharing),
             "run": material.names.run(curve.cell.run),
             "percentile": 100 * (1 - 1 / odds),
             "odds": odds,
@@ -103,14 +102,71 @@ def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
 
 
 def mix_curves_spec() -> Spec:
-    """Of one mix: a panel for each tenant, alone and shared."""
-    places = {"field": "state", "type": "nominal", "title": None, "sort": None}
-    scale = {"domain": [ALONE, "shared"], "range": [QUIET, "#d9702f"]}
+    """Of one mix: a panel for each tenant, alone and shared, each line labelled where it ends."""
+    colour = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
     spec = {
-        "mark": {"type": "line"},
-        "encoding": _curve_encoding() | {"color": places | {"scale": scale}, "detail": {"field": "tenant"}},
+        "layer": [
+            _lines({"color": colour, "detail": [{"field": "state"}, {"field": "tenant"}]}),
+            *(_end_label(state, colour, offset) for state, offset in ((ALONE, 11), ("shared", -9))),
+            *_objective_layers(),
+        ]
     }
     return faceted("of", [], spec, 170, {"scale": {"y": "independent"}, "axis": {"x": "independent"}})
+
+
+def _end_label(state: str, colour: Spec, offset: int) -> Spec:
+    return {
+        "transform": [{"filter": f"datum.state == '{state}' && isValid(datum.ends)"}],
+        "mark": {"type": "text", "align": "right", "dy": offset, "fontSize": 12, "fontWeight": 600},
+        "encoding": {"x": _PERCENTILES, "y": _MILLISECONDS, "text": {"field": "ends"}, "color": colour},
+    }
+
+
+def _lines(how: Spec) -> Spec:
+    return {
+        "transform": [{"filter": {"field": "latency_ms", "valid": True}}],
+        "mark": {"type": "line", "interpolate": "linear"},
+        "encoding": _curve_encoding() | how,
+    }
+
+
+def _objective_layers() -> list[Spec]:
+    """The limit as a line, and a triangle at the quantile that has to stay below it."""
+    y = _MILLISECONDS | {"field": "limit_ms"}
+    known = [{"filter": {"field": "limit_ms", "valid": True}}]
+    return [
+        {"transform": known, "mark": {"type": "rule", "color": LIMIT, "strokeDash": [5, 3]}, "encoding": {"y": y}},
+        {
+            "transform": known,
+            "mark": {"type": "point", "shape": "triangle-down", "color": LIMIT, "filled": True, "size": 110, "dy": -4},
+            "encoding": {"x": _PERCENTILES | {"field": "limit_odds"}, "y": y},
+        },
+        {
+            "transform": known,
+            "mark": {"type": "text", "align": "left", "dy": 10, "fontSize": 12, "color": LIMIT},
+            "encoding": {"x": {"value": 4}, "y": y, "text": {"field": "limit"}},
+        },
+    ]
+
+
+def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
+    """The objectives of these tenants: one row each, where there is one."""
+    wanted = set(tenants)
+    limits = {
+        literal(one.of): (one.slo_ms, one.slo.quantile)
+        for one in material.summary.tenants
+        if one.slo is not None and one.slo_ms is not None
+    }
+    return [
+        {
+            "of": of,
+            "limit_ms": limit_ms,
+            "limit_odds": round(1 / (1 - quantile), 3),
+            "limit": f"objective: p{100 * quantile:g} within {limit_ms:g} ms",
+        }
+        for of, (limit_ms, quantile) in limits.items()
+        if of in wanted and quantile < 1
+    ]
 
 
 def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most: int) -> list[Row]:
@@ -118,24 +174,36 @@ def mix_curve_rows(material: Material, cell: Cell, solos: Sequence[Curve], most:
     shared = [curve for curve in material.curves if curve.cell == cell and curve.odds]
     wanted = {curve.of for curve in shared}
     baseline = [curve for curve in solos if curve.of in wanted and curve.odds]
-    return [
-        {
-            "of": literal(curve.of),
-            "tenant": literal(curve.tenant),
-            "state": ALONE if curve.cell.solo else "shared",
-            "percentile": round(100 * (1 - 1 / odds), 4),
-            "odds": round(odds, 3),
-            "latency_ms": round(latency, 4),
-        }
-        for curve in (*baseline, *shared)
-        for odds, latency in curve.thinned(max(2, most // max(1, len(shared) + len(baseline))))
-    ]
+    drawn = (*baseline, *shared)
+    way = literal(cell.sharing)
+    rows: list[Row] = []
+    labelled: set[tuple[str, str]] = set()
+    for curve in drawn:
+        state, of = ALONE if curve.cell.solo else "shared", literal(curve.of)
+        points = curve.thinned(max(2, most // max(1, len(drawn))))
+        for place, (odds, latency) in enumerate(points, 1):
+            # Copies lie on top of each other: one label is enough.
+            ends = place == len(points) and (of, state) not in labelled
+            rows.append(
+                {
+                    "of": of,
+                    "tenant": literal(curve.tenant),
+                    "state": state,
+                    "percentile": round(100 * (1 - 1 / odds), 4),
+                    "odds": round(odds, 3),
+                    "latency_ms": round(latency, 4),
+                    "colour": QUIET if curve.cell.solo else material.ways.colour(way),
+                    "ends": (ALONE if curve.cell.solo else way) if ends else None,
+                }
+            )
+        labelled.add((of, state))
+    return [*rows, *objective_rows(material, {literal(name) for name in wanted})]
 
 
 def timeline_spec() -> Spec:
     """Of one mix: a panel for each tenant, latency over the window."""
     time = {"field": "t_s", "type": "quantitative", "title": "seconds into the window", "scale": {"nice": False}}
-    block = {"field": "block", "type": "ordinal", "title": "block", "scale": {"scheme": "viridis"}}
+    block = {"field": "block", "type": "ordinal", "legend": None, "scale": {"scheme": "viridis"}}
     spec = {
         "layer": [
             {
@@ -186,15 +254,6 @@ def _curve_encoding() -> Spec:
         "y": _MILLISECONDS,
         "tooltip": tips(("tenant", "tenant"), ("percentile", "#percentile"), ("latency_ms", "#latency, ms")),
     }
-
-
-def _with_alone(field: str, order: list[str], title: str) -> Spec:
-    """`alone` is grey: it is what the others are compared with."""
-    others = [name for name in order if name != ALONE]
-    channel = colour(field, others, title)
-    if ALONE in order:
-        channel["scale"] = {"domain": [ALONE, *others], "range": [QUIET, *channel["scale"]["range"]]}
-    return channel
 
 
 def _dashes(field: str, order: list[str], title: str) -> Spec:

@@ -7,7 +7,9 @@ from itertools import pairwise
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.style import QUIET, colour, faceted, tips
+from cotenant.reporting.figures.names import ALONE
+from cotenant.reporting.figures.style import QUIET, faceted, tips
+from cotenant.reporting.figures.ways import Ways
 from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Latency against load"
@@ -64,6 +66,7 @@ def load_figure(material: Material) -> Figure | Absent:
                 "of": literal(tenant.of),
                 "tenant": literal(tenant.tenant),
                 "line": line,
+                "sharing": ALONE if tenant.cell.solo else literal(tenant.cell.sharing),
                 "load": literal(tenant.cell.load),
                 "rate_rps": rate,
                 "p50_ms": median,
@@ -77,12 +80,17 @@ def load_figure(material: Material) -> Figure | Absent:
     curves = {key: rows for key, rows in series.items() if len(rows) > 1}
     if not curves:
         return Absent("load", TITLE, "no tenant was measured under two or more rates of an open load")
-    rows = [row | {"knee": row is turn} for group in curves.values() for turn in (_knee_row(group),) for row in group]
+    rows = [
+        row | {"knee": row is turn, "ends": row is last}
+        for group in curves.values()
+        for turn, last in ((_knee_row(group), max(group, key=lambda one: float(str(one["rate_rps"])))),)
+        for row in group
+    ]
     return Figure(
         name="load",
         title=TITLE,
         condition="",
-        spec=_spec(rows),
+        spec=_spec(rows, material.ways),
         rows=tuple(rows),
         understanding=UNDERSTANDING,
         margin=56,
@@ -94,16 +102,15 @@ def _knee_row(rows: Sequence[dict[str, object]]) -> dict[str, object] | None:
     return next((row for row in rows if found is not None and row["rate_rps"] == found.rate_rps), None)
 
 
-def _spec(rows: Sequence[Row]) -> dict[str, object]:
+def _spec(rows: Sequence[Row], ways: Ways) -> dict[str, object]:
     tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
-    lines = sorted({str(row["line"]) for row in rows})
     x = {
         "field": "rate_rps",
         "type": "quantitative",
         "title": "requests asked for per second",
         "scale": {"zero": False, "nice": False, "padding": 8},
     }
-    shared = {"x": x, "color": colour("line", lines, "mix and arrivals")}
+    shared = {"x": x, "color": ways.channel(), "detail": {"field": "line"}}
 
     def y(field: str) -> dict[str, object]:
         return {
@@ -135,6 +142,11 @@ def _spec(rows: Sequence[Row]) -> dict[str, object]:
                         ("unfinished", "#never done"),
                     ),
                 },
+            },
+            {
+                "transform": [{"filter": {"field": "ends", "equal": True}}],
+                "mark": {"type": "text", "align": "right", "dy": -9, "fontSize": 11},
+                "encoding": shared | {"y": y("p50_ms"), "text": {"field": "line"}},
             },
             {
                 "transform": [{"filter": {"field": "knee", "equal": True}}],

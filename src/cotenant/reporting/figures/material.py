@@ -1,24 +1,22 @@
 """Everything a report is made of, reduced from the records of any number of runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.decision import Answer
+from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.sharing.cells import Cell
-from cotenant.analyse.sharing.sentences import advice, closing_sentences
-from cotenant.analyse.sharing.summary import Summary, summarise
-from cotenant.devices.protocol import Roofline
-from cotenant.reporting.figures.curves import Curve, CurveCollector
+from cotenant.analyse.sharing.curves import Curve, CurveCollector
+from cotenant.analyse.sharing.peaks import Peaks, peaks_of
+from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.figures.names import Names, letters
-from cotenant.reporting.figures.peaks import roofline_of
-from cotenant.reporting.figures.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
+from cotenant.reporting.figures.ways import Ways
 from cotenant.reporting.html.variability_material import FleetMaterial, gather_runs
-from cotenant.reporting.terminal.device_use import DeviceUse, device_use
-from cotenant.store import integrity, views
-from cotenant.store.folder import RunFolder
-from cotenant.store.observe import observations
-from cotenant.study.asked import asked_interval
+from cotenant.store.reading import open_runs
+from cotenant.store.reduced import Reduced, SamplePoint, StageTime, TenantFacts, TimelinePoint, TrialFacts
+from cotenant.store.results import result_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class RunFacts:
     letter: str
     path: Path
     manifest: Mapping[str, Any]
-    roofline: Roofline | None
+    peaks: Peaks
 
     @property
     def identity(self) -> str:
@@ -38,12 +36,14 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """All of it."""
+    """Results, curves, timelines and samples of the runs of a report."""
 
     runs: tuple[RunFacts, ...]
     names: Names
+    ways: Ways
     summary: Summary
-    advice: tuple[str, ...]
+    answer: Answer
+    """What to do."""
     sentences: tuple[str, ...]
     curves: tuple[Curve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
@@ -69,42 +69,30 @@ def gather(paths: Sequence[Path]) -> Material:
     Raises:
         RunFolderError: A folder is not a run, is damaged, or is of a newer schema.
     """
-    folders = {folder.run: folder for folder in map(RunFolder.open, dict.fromkeys(path.resolve() for path in paths))}
     collector = CurveCollector()
-    summary = summarise(collector.watch(seen for seen in observations(paths, raw=True) if seen.block >= 0))
-    files = views.find_files(paths)
-    con = views.open_views(files)
-    try:
-        with views.damage_named(files):
-            records = Reduced(con, files)
-            tenants, timelines = records.tenants(), records.timelines()
-            stages, samples = records.stages(), records.samples()
-            used = device_use(con, files, [folder.manifest for folder in folders.values()])
-            (members,) = con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
-    finally:
-        con.close()
-    asked = asked_interval([folder.manifest for folder in folders.values()])
+    with open_runs(paths) as runs:
+        result = result_of(runs, watch=collector.watch)
+        records = Reduced(runs)
+        tenants, timelines = records.tenants(), records.timelines()
+        stages, samples = records.stages(), records.samples()
+        (members,) = runs.con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
+        folders = runs.folders
     return Material(
         runs=tuple(
-            RunFacts(letters(index), folder.path, folder.manifest, roofline_of(folder.manifest))
+            RunFacts(letters(index), folder.path, folder.manifest, peaks_of(folder.manifest))
             for index, folder in enumerate(folders.values())
         ),
-        names=Names([mix.cell for mix in summary.mixes], list(folders)),
-        summary=summary,
-        advice=tuple(advice(summary)),
-        sentences=(*_damage(folders.values()), *closing_sentences(summary, asked)),
+        names=Names([mix.cell for mix in result.mixes], list(folders)),
+        ways=Ways(mix.cell for mix in result.mixes),
+        summary=result.summary,
+        answer=result.answer,
+        sentences=result.sentences,
         curves=tuple(collector.curves),
         tenants=tenants,
         trials=records.trials,
         timelines=timelines,
         stages=stages,
         samples=samples,
-        device_use=used,
+        device_use=result.device_use,
         fleet=gather_runs(paths) if members > 1 else None,
     )
-
-
-def _damage(folders: Iterable[RunFolder]) -> Iterator[str]:
-    """What had to be left out of the page."""
-    for folder in folders:
-        yield from integrity.sentences(folder, integrity.standing(folder))

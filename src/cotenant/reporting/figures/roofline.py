@@ -9,7 +9,7 @@ from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Roofline"
 DATA_SHEET = "data sheet"
-"""Stands where a roof says when it was measured, if nobody measured it."""
+"""Stands where a roof says when it was measured, if it was not."""
 UNDERSTANDING = Understanding(
     shows="Work per second of every tenant alone (vertical) against how much it computes for each byte it moves "
     "(horizontal). The roof is what this device can do at best, as the line above says how known: its slope is memory, "
@@ -24,14 +24,9 @@ UNDERSTANDING = Understanding(
 
 def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
     """Dots for tenants alone, under the roof of their run's device."""
-    roof = run.roofline
-    if roof is None:
-        return Absent(
-            "roofline",
-            TITLE,
-            "nobody knows the peak rates of the device: they are not in the manifest, and no quiet measurement of "
-            "this machine is remembered (cotenant doctor makes one)",
-        )
+    roof = run.peaks
+    if not roof.flops_per_s or roof.bytes_per_s is None:
+        return Absent("roofline", TITLE, "no roofline in this run: its manifest has no peak rates of the device")
     points = _points(material, run)
     if not points:
         return Absent("roofline", TITLE, "no tenant that ran alone states its operations and bytes per request")
@@ -78,14 +73,14 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
             },
         ]
     }
-    from_sheet = roof.measured_utc == DATA_SHEET
-    known = "of its data sheet" if from_sheet else f"measured {literal(roof.measured_utc)}"
+    from_sheet = roof.rates_known == DATA_SHEET
+    known = "of its data sheet" if from_sheet else f"measured {literal(roof.rates_known)}"
     doubt = "" if roof.undisturbed else ", measured while something else used the device"
     return Figure(
         name="roofline",
         title=TITLE,
         condition=(f"run {run.letter}, " if material.names.several_runs else "")
-        + f"{roof.cores} {'SMs' if from_sheet else 'cores'}, peak rates {known}{doubt}",
+        + f"{roof.rates_of} {'SMs' if from_sheet else 'cores'}, peak rates {known}{doubt}",
         spec=whole(spec, 300),
         rows=tuple(rows),
         understanding=UNDERSTANDING,

@@ -6,9 +6,9 @@ import numpy as np
 
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material, RunFacts
-from cotenant.reporting.figures.reduced import SamplePoint
 from cotenant.reporting.figures.style import ACCENT, faceted, tips
 from cotenant.reporting.terminal.literal import literal
+from cotenant.store.reduced import SamplePoint
 
 TITLE = "Sensors over the run"
 DISTURBING = ("no_steal", "clock_stable", "quiet_machine")

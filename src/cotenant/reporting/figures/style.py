@@ -2,10 +2,12 @@
 
 from typing import Any
 
-PALETTE = ["#3578b9", "#d9702f", "#2a9270", "#a95bb0", "#a8871d", "#cc4455", "#6c7a89", "#1491a3"]
+PALETTE = ["#3578b9", "#d9702f", "#2a9270", "#a95bb0", "#a8871d", "#7a5c3e", "#6c7a89", "#1491a3"]
 ACCENT = PALETTE[0]
 QUIET = "#868e96"
 """For references and for what is not the subject; visible on white and on black."""
+LIMIT = "#cf3a4a"
+"""For objectives."""
 
 CONFIG: dict[str, Any] = {
     "background": None,

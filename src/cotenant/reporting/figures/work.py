@@ -10,7 +10,6 @@ from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition, Names
 from cotenant.reporting.figures.style import (
     QUIET,
-    colour,
     faceted,
     interval_layers,
     interval_rows_height,
@@ -19,6 +18,8 @@ from cotenant.reporting.figures.style import (
 )
 from cotenant.reporting.terminal.literal import literal
 
+LABEL_ROOM = 64
+"""Pixels beside a dot for the name of the way to share."""
 THROUGHPUT = Understanding(
     shows="Requests per second of every tenant, alone and in every mix, with 95 % intervals over blocks.",
     look="How far a tenant's dots fall to the left of the one alone. Dots whose intervals overlap can't be told apart.",
@@ -56,15 +57,17 @@ def throughput_figure(material: Material, conditions: Sequence[Condition]) -> Fi
         return Absent("throughput", title, "no tenant has a usable trial")
     y = {"field": "place", "type": "nominal", "title": None, "sort": None}
     runs = _runs(rows)
-    colouring = colour("run", runs, "run") if material.names.several_runs else None
-    if colouring:
-        y_offset = {"yOffset": {"field": "run", "sort": runs}}
     layers = interval_layers(
-        y, "requests per second", colouring, tips(("tenant", "tenant"), ("place", "mix"), *_NUMBERS), zero=True
+        y,
+        "requests per second",
+        material.ways.channel(),
+        tips(("tenant", "tenant"), ("place", "mix"), *_NUMBERS),
+        zero=True,
     )
-    if colouring:
+    if material.names.several_runs:
         for layer in layers:
-            layer["encoding"] |= y_offset
+            layer["encoding"] |= {"yOffset": {"field": "run", "sort": runs}}
+        layers[1]["encoding"] |= {"shape": {"field": "run", "type": "nominal", "title": "run", "sort": runs}}
     tenants = list(dict.fromkeys(str(row["of"]) for row in rows))
     return Figure(
         name="throughput",
@@ -89,7 +92,7 @@ def stp_figure(material: Material, conditions: Sequence[Condition]) -> Figure | 
     rows = _mix_rows(material, conditions, ("stp",))
     if not rows:
         return Absent("stp", title, "no mix has a usable shared trial and usable solo trials in one block")
-    layers: list[Spec] = [_reference(1.0, "taking turns"), *_mix_layers(material.names, rows, "STP")]
+    layers: list[Spec] = [_reference(1.0, "taking turns"), *_mix_layers(material, rows, "STP")]
     return Figure(
         name="stp",
         title=title,
@@ -114,7 +117,7 @@ def fairness_figure(material: Material, conditions: Sequence[Condition]) -> Figu
         spec=faceted(
             "metric",
             list(dict.fromkeys(str(row["metric"]) for row in rows)),
-            {"layer": _mix_layers(material.names, rows, "1 is even")},
+            {"layer": _mix_layers(material, rows, "1 is even")},
             {"step": 22},
             {"axis": {"x": "independent"}},
         ),
@@ -137,13 +140,29 @@ def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tupl
     ]
 
 
-def _mix_layers(names: Names, rows: list[Row], x_title: str) -> list[Spec]:
+def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]:
     """Ways to share below each other within a mix; several runs below each other within a mix and sharing."""
-    group, series = ("place", "run") if names.several_runs else ("mix", "sharing")
+    group, series = ("place", "run") if material.names.several_runs else ("mix", "sharing")
     order = sorted({str(row[series]) for row in rows})
     y = {"field": group, "type": "nominal", "title": None}
     layers = interval_layers(
-        y, x_title, colour(series, order, series), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=False
+        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=False
+    )
+    layers.append(
+        {
+            "transform": [{"calculate": "isValid(datum.hi) ? datum.hi : datum.est", "as": "end"}],
+            "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 11, "limit": LABEL_ROOM},
+            "encoding": {
+                "y": y,
+                "x": {
+                    "field": "end",
+                    "type": "quantitative",
+                    "title": x_title,
+                    "scale": {"zero": False, "nice": True, "padding": LABEL_ROOM},
+                },
+                "text": {"field": series},
+            },
+        }
     )
     for layer in layers:
         layer["encoding"] |= {"yOffset": {"field": series, "sort": order}}

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cotenant.analyse.plain import plain
@@ -20,9 +20,29 @@ def embedded_json(data: Any) -> str:
 
 
 def columnar(rows: Sequence[Row]) -> dict[str, Any]:
-    """Rows with their column names said once; numbers in seven digits, more than a figure can show."""
+    """Rows with their column names said once, and each text of a column once: rows then hold its place in `words`.
+
+    Numbers have seven digits, more than a figure can show.
+    """
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return {"columns": columns, "rows": [[_short(row.get(column)) for column in columns] for row in rows]}
+    words = {column: found for column in columns if (found := _words(row.get(column) for row in rows))}
+    places: dict[str, dict[Any, int]] = {
+        column: {word: place for place, word in enumerate(many)} for column, many in words.items()
+    }
+    return {
+        "columns": columns,
+        "words": words,
+        "rows": [
+            [places[column].get(row.get(column)) if column in places else _short(row.get(column)) for column in columns]
+            for row in rows
+        ],
+    }
+
+
+def _words(values: Iterable[Any]) -> list[str]:
+    """The different texts of a column, in the order of their first use; none if it holds anything but text."""
+    found = list(dict.fromkeys(value for value in values if value is not None))
+    return found if all(isinstance(one, str) for one in found) else []
 
 
 def _short(value: Any) -> Any:

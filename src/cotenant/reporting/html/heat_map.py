@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
-from cotenant.reporting.html.answers import keys, slowdown
+from cotenant.reporting.html.tenant_lines import keys, slowdown
 from cotenant.text import ratio
 
 DARKEST_AT = 4.0

@@ -1,12 +1,16 @@
 """The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
 
+from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.html.answers import mix_answers, tenant_lines
+from cotenant.reporting.figures.names import Condition
+from cotenant.reporting.html.tenant_lines import tenant_lines
+from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.markdown import bullets, escaped, table
 from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.text import ratio, with_interval, without_interval
 
 
 def markdown_report(material: Material) -> str:
@@ -24,7 +28,9 @@ def markdown_report(material: Material) -> str:
         "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
         _errors(material),
         "## The answer",
-        "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.advice) or _nothing(material),
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in headline(material.answer))
+        if material.answer.choices
+        else _nothing(material),
         _mixes(material),
         "## Tenants",
         _tenants(material),
@@ -48,18 +54,23 @@ def _errors(material: Material) -> str:
 
 
 def _mixes(material: Material) -> str:
-    head = ("mix", "sharing", "against taking turns", "STP", "slowdown of each", "fairness", "trials")
+    """A line for each way to share each mix; those of one mix stand together, the best first."""
+    names = material.names
+    head = ("mix", "way to share", "work", "slowdowns", "objectives", "fairness", "verdict on the mix", "trials")
     rows = [
         (
-            f"{line.run} {line.mix} {line.condition}".strip(),
-            line.sharing,
-            line.words,
-            line.stp,
-            line.costs,
-            line.fairness,
-            line.verdict,
+            f"{names.run(cell.run)} {mix_name(option.standings)} {names.condition(Condition.of(cell))}".strip(),
+            cell.sharing,
+            with_interval(option.work, ratio),
+            slowdowns(option),
+            objectives(option),
+            without_interval(option.mix.metrics["fairness"], ratio),
+            WORDS[choice.verdict] if option is choice.best else "",
+            option.mix.verdict,
         )
-        for line in mix_answers(material)
+        for choice in material.answer.choices
+        for option in choice.options
+        if (cell := option.cell)
     ]
     return table(head, rows)
 

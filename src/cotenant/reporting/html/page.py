@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
+from cotenant.analyse.decision import Objective
+from cotenant.analyse.decision.objective import objective_of
+from cotenant.analyse.decision.wording import headline as answer_headline
 from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.result import mostly_valid
+from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence
 from cotenant.measure.checks import CHECKS
 from cotenant.reporting.figures.every import Drawn
@@ -22,12 +27,15 @@ from cotenant.reporting.figures.latency import (
 from cotenant.reporting.figures.material import Material, RunFacts
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.figures.slowdown import UNDERSTANDING as UNDERSTANDING_SLOWDOWN
-from cotenant.reporting.html.answers import keys, mix_answers, tenant_lines
 from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
 from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.html.heat_map import heat_maps
+from cotenant.reporting.html.matrix import Matrix, matrix_of
+from cotenant.reporting.html.tenant_lines import keys, tenant_lines
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.store.manifest import PROFILE_PASS
+from cotenant.text import ratio, with_interval, without_interval
 
 MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 8_000
@@ -35,8 +43,8 @@ MOST_MIX_POINTS = 8_000
 
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "latency": ("Latency", ("latency",)),
-    "work": ("Throughput and STP", ("stp", "throughput")),
-    "fairness": ("Fairness", ("fairness",)),
+    "work": ("Work and fairness", ("stp", "fairness")),
+    "throughput": ("Throughput", ("throughput",)),
     "load": ("Load and latency", ("load",)),
     "stages": ("Stages", ("stages",)),
     "roofline": ("Roofline", ("roofline",)),
@@ -56,6 +64,15 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
     texts = scripts()
     shown = [figure for kind, many in drawn.items() if kind != "slowdown" for figure in many]
     template = environment().get_template("report.html.j2")
+    matrix = matrix_of(material, material.answer, keys(material))
+    data = _data(material, [one for one in shown if isinstance(one, Figure)], drawn, matrix.chosen)
+    sections = [
+        *(
+            (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
+            for anchor, (title, kinds) in SECTIONS.items()
+        ),
+        *_members(material, drawn),
+    ]
     return template.render(
         title=_title(material),
         links=markup(links),
@@ -63,25 +80,24 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         policy=policy(texts),
         style=markup(resource("templates", "report.css")),
         scripts=[markup(text) for text in texts],
-        data=markup(embedded_json(_data(material, [one for one in shown if isinstance(one, Figure)], drawn))),
+        data=markup(embedded_json(data)),
         material=material,
-        answers=mix_answers(material),
+        headline=answer_headline(material.answer) if material.trials else [],
+        main=material.answer.main,
+        matrix=matrix,
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
-        absent_slowdown=next((one for one in drawn["slowdown"] if not isinstance(one, Figure)), None),
         understanding_slowdown=UNDERSTANDING_SLOWDOWN,
         understanding_curves=UNDERSTANDING,
         understanding_timeline=TIMELINE,
-        mixes=_mixes(material),
+        mixes=_mixes(material, matrix),
         sections=[
-            *(
-                (anchor, title, [one for kind in kinds for one in drawn[kind]], ())
-                for anchor, (title, kinds) in SECTIONS.items()
-            ),
-            *_members(material, drawn),
+            (anchor, title, figures, sentences)
+            for anchor, title, many, sentences in sections
+            if (figures := [one for one in many if isinstance(one, Figure)]) or sentences
         ],
-        figure_type=Figure,
+        absent=[one for many in drawn.values() for one in many if not isinstance(one, Figure)],
         device_columns=[label for label, _, _ in shown_columns(material.device_use)],
         device_rows=_device_rows(material),
         device_sources=sources_sentence(material.device_use),
@@ -106,7 +122,7 @@ def _title(material: Material) -> str:
     return ", ".join(studies) + (f": {len(material.runs)} runs" if len(material.runs) > 1 else "")
 
 
-def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn]) -> dict[str, Any]:
+def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn], chosen: str) -> dict[str, Any]:
     """What the page's script needs."""
     key_of = keys(material)
     cells = [cell for cell in key_of if not cell.solo]
@@ -116,6 +132,7 @@ def _data(material: Material, shown: Sequence[Figure], drawn: Mapping[str, Drawn
         if curve.cell.solo:
             solos.setdefault((curve.cell.run, Condition.of(curve.cell)), []).append(curve)
     return {
+        "chosen": chosen,
         "figures": {
             figure.name: {"spec": figure.spec, "margin": figure.margin} | columnar(figure.rows) for figure in shown
         }
@@ -146,8 +163,15 @@ def _slowdowns(drawn: Drawn) -> list[Row]:
     ]
 
 
-def _mixes(material: Material) -> list[dict[str, Any]]:
+def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
     """The tables of every mix, hidden until it is chosen."""
+    alone: dict[tuple[str, Condition], dict[str, Objective]] = {}
+    for one in material.summary.tenants:
+        if one.cell.solo and (objective := objective_of(one)) is not None:
+            alone.setdefault((one.cell.run, Condition.of(one.cell)), {})[one.of] = objective
+    members: dict[Cell, list[TenantSummary]] = {}
+    for one in material.summary.tenants:
+        members.setdefault(one.cell, []).append(one)
     trials: dict[Cell, list[Any]] = {}
     for trial in material.trials:
         trials.setdefault(trial.cell, []).append(trial)
@@ -156,7 +180,11 @@ def _mixes(material: Material) -> list[dict[str, Any]]:
         {
             "key": key_of[mix.cell],
             "name": material.names.cell(mix.cell),
-            "tenants": tenant_lines([one for one in material.summary.tenants if one.cell == mix.cell]),
+            "sentence": matrix.sentences.get(key_of[mix.cell], ""),
+            "colour": material.ways.colour(mix.cell.sharing),
+            "work": with_interval(mix.metrics["stp"], ratio),
+            "fairness": without_interval(mix.metrics["fairness"], ratio),
+            "tenants": tenant_lines(members[mix.cell], alone.get((mix.cell.run, Condition.of(mix.cell)))),
             "verdict": mix.verdict,
             "trials": sum(mix.trials_by_verdict.values()),
             "bad": [trial for trial in trials.get(mix.cell, []) if trial.verdict != "valid"][:6],
@@ -185,7 +213,7 @@ def _verdicts(material: Material) -> dict[str, int]:
 def _caution(material: Material) -> str:
     """What has to be said before any advice if fewer than half of the trials are valid, yet some can be used."""
     count = Counter(trial.verdict for trial in material.trials)
-    if not count["unstable"] or 2 * count["valid"] >= count.total():
+    if not count["unstable"] or mostly_valid(count):
         return ""
     failed = Counter(check for trial in material.trials for check in set(trial.failed_checks))
     few = f"Only {count['valid']}" if count["valid"] else "None"
@@ -245,7 +273,7 @@ def _run(run: RunFacts) -> dict[str, Any]:
         "device": str(manifest.get("device") or "–"),  # noqa: RUF001 - a dash where there is nothing
         "simulated": bool(manifest.get("simulated")),
         "errors": errors_by_class(manifest),
-        "profile_pass": "profile_pass" in manifest,
+        "profile_pass": PROFILE_PASS in manifest,
         "state": str(manifest.get("why") or manifest.get("state") or "–"),  # noqa: RUF001 - the same
         "left_out": [str(one) for one in manifest.get("left_out") or ()],
         "facts": _flat(described if isinstance(described, Mapping) else {}),

@@ -9,6 +9,7 @@ import numpy as np
 
 from cotenant.analyse.estimates.intervals import Floats
 from cotenant.analyse.variability.boxes import Box, boxes
+from cotenant.analyse.variability.clock_curves import ClockCurve, clock_curves
 from cotenant.analyse.variability.sentences import heat_sentence
 from cotenant.analyse.variability.summary import Variability, analyse_variability
 from cotenant.reporting.terminal.variability import pair_said
@@ -16,7 +17,7 @@ from cotenant.store.database.add import add
 from cotenant.store.database.database import Database, Sensor, Work
 from cotenant.store.database.from_runs import BITS, CLOCKS
 from cotenant.store.database.index import Source
-from cotenant.store.database.questions import ClockCurve, StuckSensor, clock_curves, stuck_sensors
+from cotenant.store.database.questions import StuckSensor, stuck_sensors
 from cotenant.store.database.sensing import heat_fits, sensor_pairs
 
 MOST_WORKS = 12
@@ -86,14 +87,14 @@ def gather(database: Database, part: str | None = None) -> FleetMaterial:
         found = analyse_variability(readings, work.name, simulated=work.simulated)
         works.append(FleetWork(work, found, boxes(readings)))
     stuck = tuple(stuck_sensors(database))
-    names = {key: source.name for key, source in database.sources.items()}
+    names = database.source_names()
     return FleetMaterial(
         home=str(database.home),
         sources=tuple(database.sources.values()),
         works=tuple(works),
         left_out=len(compared) - len(works),
         timelines=tuple(_timelines(database, [one.found for one in works], stuck, names)),
-        curves=tuple(clock_curves(database)),
+        curves=tuple(clock_curves(database.at_settings())),
         stuck=stuck,
     )
 

@@ -1,73 +1,15 @@
-"""What each mix did to the device: power, clock, heat, throttling, activity, energy per request, with their sources."""
+"""What each mix did to the device, as a table with the sources of its columns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from cotenant.analyse.sharing.cells import Cell
-from cotenant.devices.nvidia import energy
-from cotenant.devices.nvidia.power_sensor import PowerSensor
+from cotenant.analyse.device_use import DeviceUse, Reading
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
-from cotenant.store.readings import Series, TrialReadings, readings
-from cotenant.store.views import Files
 from cotenant.text import NOTHING, figure, percent
-
-if TYPE_CHECKING:
-    import duckdb
-
-THROTTLED = "throttled_"
-REASONS_THAT_SLOW = 0xEC
-"""Bits of the driver's event reasons: power limit, slowdown, heat, power brake."""
-GAUGES = ("power_w", "sm_clock_mhz", "temperature_c", "sm_active", "tensor_active", "dram_active", "memory_used_bytes")
-SENSORS = (*GAUGES, "energy_j", f"{THROTTLED}%", "event_reasons")
-TELLING = ("power_w", "sm_clock_mhz", "sm_active")
-"""Without one of these there is nothing to tell: a CPU's trials have no such table."""
-
-Manifests = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One quantity of one mix: the mean over its trials."""
-
-    value: float
-    trials: int
-    source: str
-    uncertainty: float | None = None
-    """It may be off by this much, whatever the number of trials."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceUse:
-    """One device under one mix, shared one way."""
-
-    cell: Cell
-    device: str
-    power_w: Reading | None
-    sm_clock_mhz: Reading | None
-    temperature_c: Reading | None
-    throttled_share: Reading | None
-    sm_active: Reading | None
-    tensor_active: Reading | None
-    dram_active: Reading | None
-    memory_used_bytes: Reading | None
-    energy_per_request_j: Reading | None
-    no_energy: str | None
-    """Why there is no energy per request, if there is none."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**self.cell.to_json(), **{key: value for key, value in asdict(self).items() if key != "cell"}}
-
-    def sources(self) -> dict[str, str]:
-        """Where each quantity comes from."""
-        named = {label: getattr(self, name) for label, name, _ in COLUMNS}
-        return {label: reading.source for label, reading in named.items() if reading is not None}
 
 
 def _gibibytes(value: float) -> str:
@@ -86,34 +28,8 @@ COLUMNS = (
     ("J/request", "energy_per_request_j", figure),
 )
 """Heading, quantity, and how it is written."""
-MOST_DEVICES = 8
-"""More members than these are told together."""
 LEFT_OUT_FIRST = ("temperature_c", "memory_used_bytes", "tensor_active")
 """On a narrow page."""
-
-
-def device_use(con: "duckdb.DuckDBPyConnection", files: Files, manifests: Manifests) -> tuple[DeviceUse, ...]:
-    """A row for each device under each mix; empty without sensors of an accelerator."""
-    sensors = {str(manifest.get("run")): _power_sensor(manifest) for manifest in manifests}
-    groups: dict[tuple[Cell, str], list[DeviceUse]] = {}
-    for trial in readings(con, files, SENSORS):
-        if any(name in trial.series for name in TELLING):
-            used = _in_trial(trial, sensors.get(trial.cell.run))
-            groups.setdefault((trial.cell, trial.device), []).append(used)
-    return tuple(_over(cell, device, trials) for (cell, device), trials in sorted(_pooled(groups).items()))
-
-
-def _pooled(groups: dict[tuple[Cell, str], list[DeviceUse]]) -> dict[tuple[Cell, str], list[DeviceUse]]:
-    """One row for all members of a large group: nobody reads hundreds."""
-    members: dict[Cell, list[str]] = {}
-    for cell, device in groups:
-        members.setdefault(cell, []).append(device)
-    pooled: dict[tuple[Cell, str], list[DeviceUse]] = {}
-    for (cell, device), trials in groups.items():
-        count = len(members[cell])
-        named = device if count <= MOST_DEVICES else f"mean of {count} members"
-        pooled.setdefault((cell, named), []).extend(trials)
-    return pooled
 
 
 def device_tables(uses: Sequence[DeviceUse]) -> tuple[RenderableType, ...]:
@@ -164,110 +80,12 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
     """Where the columns come from, and why one is missing."""
     sources: dict[str, set[str]] = {}
     for use in uses:
-        for label, source in use.sources().items():
-            sources.setdefault(label, set()).add(source)
+        for label, name, _ in COLUMNS:
+            if (reading := getattr(use, name)) is not None:
+                sources.setdefault(label, set()).add(reading.source)
     labels: dict[str, list[str]] = {}
     for label, found in sources.items():
         labels.setdefault(", ".join(sorted(found)), []).append(label)
     told = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
     refused = list(dict.fromkeys(use.no_energy for use in uses if use.no_energy))
     return f"sources: {told}" + (f"; no J/request: {refused[0]}" if refused else "")
-
-
-def _in_trial(trial: TrialReadings, sensor: PowerSensor | None) -> DeviceUse:
-    """Of one trial, since nobody could hold the readings of all of them."""
-    energy_per_request_j, no_energy = _energy(trial, sensor)
-    return DeviceUse(
-        cell=trial.cell,
-        device=trial.device,
-        throttled_share=_throttled(trial),
-        energy_per_request_j=energy_per_request_j,
-        no_energy=no_energy,
-        **{name: _gauge(trial, name) for name in GAUGES},
-    )
-
-
-def _over(cell: Cell, device: str, trials: Sequence[DeviceUse]) -> DeviceUse:
-    """The mean of trials."""
-    return DeviceUse(
-        cell=cell,
-        device=device,
-        no_energy=next((trial.no_energy for trial in trials if trial.energy_per_request_j is None), None),
-        **{name: _mean([getattr(trial, name) for trial in trials]) for _, name, _ in COLUMNS},
-    )
-
-
-def _mean(found: Sequence[Reading | None]) -> Reading | None:
-    there = [reading for reading in found if reading is not None]
-    if not there:
-        return None
-    off = [reading.uncertainty for reading in there if reading.uncertainty is not None]
-    return Reading(
-        value=float(np.mean([reading.value for reading in there])),
-        trials=len(there),
-        source=", ".join(dict.fromkeys(reading.source for reading in there)),
-        uncertainty=float(np.mean(off)) if off else None,  # gains don't average out, so trials don't make it smaller
-    )
-
-
-def _gauge(trial: TrialReadings, name: str) -> Reading | None:
-    series = trial.series.get(name)
-    inside = None if series is None else _inside(series, trial.window_s)
-    if series is None or inside is None:
-        return None
-    return Reading(float(np.mean(inside)), 1, series.source)
-
-
-def _inside(series: Series, window_s: float) -> Any:
-    """Readings in the window; the nearest one before it if it is shorter than the sensor's period."""
-    inside = series.values[(series.t_s >= 0) & (series.t_s <= window_s)]
-    return inside if inside.size else (series.values[-1:] if series.values.size else None)
-
-
-def _throttled(trial: TrialReadings) -> Reading | None:
-    """The share of the window in which something held the clock down: by counters, else by sampled reasons."""
-    counters = [series for name, series in trial.series.items() if name.startswith(THROTTLED) and series.t_s.size >= 2]
-    if counters:
-        # Reasons overlap, so the longest one is a lower bound and their sum an upper; the longest is told.
-        grown = [float(np.interp(trial.window_s, s.t_s, s.values) - np.interp(0, s.t_s, s.values)) for s in counters]
-        return Reading(min(max(0.0, *grown, 0.0) / trial.window_s, 1.0), 1, counters[0].source)
-    reasons = trial.series.get("event_reasons")
-    inside = None if reasons is None else _inside(reasons, trial.window_s)
-    if reasons is None or inside is None:
-        return None
-    slowed = (inside.astype(np.int64) & REASONS_THAT_SLOW) != 0
-    return Reading(float(np.mean(slowed)), 1, f"{reasons.source}, sampled")
-
-
-def _energy(trial: TrialReadings, sensor: PowerSensor | None) -> tuple[Reading | None, str | None]:
-    """Joules per request, or why none can be claimed."""
-    if sensor is None:
-        return None, "nothing is known of the power sensor"
-    if not trial.served:
-        return None, "no request was served"
-    counter, power = trial.series.get("energy_j"), trial.series.get("power_w")
-    if counter is not None:
-        found = energy.from_counter(counter.t_s, counter.values, 0.0, trial.window_s, sensor)
-        source = counter.source
-    elif power is not None:
-        found = energy.from_power(power.t_s, power.values, 0.0, trial.window_s, sensor)
-        source = f"{power.source}, summed up"
-    else:
-        return None, "neither energy nor power was read"
-    if found.joules is None:
-        return None, found.refused
-    return Reading(found.joules / trial.served, 1, source, found.uncertainty_j / trial.served), None
-
-
-def _power_sensor(manifest: Mapping[str, Any]) -> PowerSensor | None:
-    """As the run recorded it; else from how often the sensor is said to change."""
-    described = manifest.get("device_description")
-    kept = described.get("power_sensor") if isinstance(described, Mapping) else None
-    try:
-        if kept:
-            return PowerSensor(**kept)
-        infos = [one for one in manifest.get("sensors") or () if one["name"] in {"power_w", "energy_j"}]
-        period_s = max(float(one["period_s"]) for one in infos)
-        return PowerSensor("instant", update_s=period_s, window_s=period_s, known=False)
-    except (TypeError, ValueError, KeyError):
-        return None

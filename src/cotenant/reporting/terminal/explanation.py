@@ -1,26 +1,80 @@
 """An explanation, and the definition of a metric, for a terminal and as Markdown."""
 
+from collections.abc import Sequence
+from textwrap import wrap
+
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cotenant.analyse.decision.wording import headline
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.explanation.explain import Explanation
-from cotenant.analyse.explanation.sentences import explanation_sentences, mix_name
+from cotenant.analyse.explanation.sentences import explanation_sentences, main_sentences, mix_name
 from cotenant.analyse.sharing.metrics import Metric
 from cotenant.reporting.terminal import markdown
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list
-from cotenant.text import NOTHING, figure, percent, ratio
+from cotenant.text import NOTHING, amount, figure, percent, ratio
 
+MOST_LINES = 40
+"""Of what is shown unless everything is asked for."""
+MOST_ALONE = 8
 ALONE = ("tenant alone", "bound by", "ms", "compute", "bandwidth", "cores")
 
 
+def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, ...]:
+    """At most `MOST_LINES` lines, what matters most first: the answer, tenants alone, and why.
+
+    Args:
+        found: The explanation.
+        width: Of the terminal, in characters.
+    """
+    answer = headline(found.answer)
+    rows = _alone(found)
+    shown = rows[:MOST_ALONE]
+    more = len(rows) - len(shown)
+    sentences = main_sentences(found)
+    ending = ("Simulated: nothing was measured. " if found.simulated else "") + "Every slowdown and its parts: --all."
+    # Headings, blank lines between the parts, and the last line take what is left of the screen.
+    room = MOST_LINES - 7 - _lines(answer, width) - len(shown) - bool(more) - _lines([ending], width)
+    kept = _fitting(sentences, room, width)
+    dropped = len(sentences) - len(kept)
+    return (
+        _said(answer),
+        listing(ALONE, shown),
+        *([Text(f"and {amount(more, 'more tenant')}", "dim")] if more else ()),
+        *([sentence_list(kept)] if kept else ()),
+        Text(f"{amount(dropped, 'more sentence')} left out. {ending}" if dropped else ending, "dim"),
+    )
+
+
+def _said(sentences: Sequence[str]) -> Text:
+    return Text("\n".join(map(literal, sentences)), "bold")
+
+
+def _fitting(sentences: Sequence[str], room: int, width: int) -> list[str]:
+    kept: list[str] = []
+    for one in sentences:
+        room -= _lines([one], width - 2)
+        if room < 0:
+            break
+        kept.append(one)
+    return kept
+
+
+def _lines(sentences: Sequence[str], width: int) -> int:
+    return sum(len(wrap(literal(one), max(20, width))) or 1 for one in sentences)
+
+
 def explanation_parts(found: Explanation) -> tuple[RenderableType, ...]:
-    """Tenants alone, the parts of each slowdown, then sentences."""
-    parts: list[RenderableType] = [listing(ALONE, _alone(found))]
+    """The answer, tenants alone, the parts of each slowdown, then sentences."""
+    parts: list[RenderableType] = [
+        _said(headline(found.answer)),
+        listing(ALONE, _alone(found)),
+    ]
     if found.splits:
         parts.append(_splits(found))
     return (*parts, sentence_list(explanation_sentences(found)))

@@ -6,7 +6,7 @@ from rich.text import Text
 from cotenant.reporting.terminal.listing import listing
 from cotenant.reporting.terminal.literal import literal
 from cotenant.study.forecast import Forecast, MixMemory
-from cotenant.text import duration, size
+from cotenant.text import duration, percent, size
 
 MOST_MIXES = 12
 """The largest needs are what matters; a matrix may have a hundred mixes."""
@@ -23,8 +23,10 @@ def forecast_tables(forecast: Forecast) -> tuple[RenderableType, ...]:
     head = Text.assemble(
         (literal(f"{forecast.study} on {forecast.device}"), "bold"),
         (" SIMULATED" if forecast.simulated else "", "bold magenta"),
-        f"\n{plan}\n{_clock(time, simulated=forecast.simulated)}\n{size(forecast.memory_bytes)} of memory free",
+        f"\n{plan}\n{_clock(time, forecast)}{_width(forecast)}\n{size(forecast.memory_bytes)} of memory free",
         *(f"\nleft out: {literal(sentence)}" for sentence in forecast.left_out),
+        *((f"\n{literal(sentence)}", "yellow") for sentence in forecast.problems),
+        *(f"\nnot checked: {literal(sentence)}" for sentence in forecast.unchecked),
     )
     shown = forecast.memory[:MOST_MIXES]
     rows = [(mix.mix, _need(mix), mix.biggest, "yes" if mix.fits else "NO") for mix in shown]
@@ -37,10 +39,18 @@ def _counted(number: str, noun: str) -> str:
     return f"{number} {noun}" if number == "1" else f"{number} {noun}s"
 
 
-def _clock(time: str, *, simulated: bool) -> str:
-    if simulated:
-        return f"{time} on the simulated clock; computing it is usually much quicker"
-    return f"{time} of measuring; starting the tenants of each trial comes on top"
+def _clock(time: str, forecast: Forecast) -> str:
+    if forecast.simulated:
+        wall = f"about {duration(forecast.wall_s)} to compute" if forecast.wall_s else "computing it is usually quicker"
+        return f"{time} on the simulated clock; {wall}"
+    window = f"windows of {duration(forecast.window_s)}" if forecast.window_s else "windows as short as tenants allow"
+    return f"{time} of measuring, {window}; starting the tenants comes on top"
+
+
+def _width(forecast: Forecast) -> str:
+    if forecast.widest is None:
+        return ""
+    return f"\nslowdowns good to about ±{percent(forecast.widest)}, {literal(forecast.widest_from)}"
 
 
 def _span(least: str, most: str) -> str:

@@ -18,7 +18,7 @@ def kernel_page(trace: "KernelTrace") -> Group:
     """Of what and where, its kernels by name, and their sum."""
     heading = Text.assemble(
         (literal(trace.workload), "bold"),
-        f", batch {trace.batch}, {trace.dtype}, {trace.fusion}, on {literal(trace.device)}",
+        f", batch {trace.batch}, {trace.dtype}, {trace.software}, on {literal(trace.device)}",
         (" SIMULATED", "bold magenta"),
     )
     closing = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cotenant.devices.catalogue import DeviceInfo
     from cotenant.devices.protocol import SharingMode
     from cotenant.study.library import StudyInfo
-    from cotenant.workloads import Described
+    from cotenant.workloads import WorkloadInfo
 
 
 def study_list(studies: "Sequence[StudyInfo]") -> Table:
@@ -64,7 +64,7 @@ def _sharings(sharings: "Sequence[SharingMode]") -> Table:
     return table
 
 
-def workload_list(workloads: "Sequence[Described]") -> Group:
+def workload_list(workloads: "Sequence[WorkloadInfo]") -> Group:
     """Name, family and what one request costs; small siblings of those listed in one line instead of one each."""
     small = {one.entry.mini for one in workloads if one.entry.mini is not None}
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.measure.events import BlockDone, Event, Listener, Preparing, RunEnded, RunStarted, TrialStarted
+from cotenant.measure.events import BlockDone, Event, Listener, Noticed, Preparing, RunEnded, RunStarted, TrialStarted
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.standing import (
     Standing,
@@ -30,6 +30,9 @@ from cotenant.reporting.terminal.standing import (
 REDRAW_S = 0.25
 """No more than four trials a second are shown, however fast they follow each other."""
 
+LINE_S = 5.0
+"""Short blocks are done many times a second: no more than a line in this time."""
+
 LASTING = (RunStarted, Preparing, TrialStarted)
 """What takes a while, so that a person sees it. The other events are followed by one of these at once."""
 
@@ -38,7 +41,7 @@ LASTING = (RunStarted, Preparing, TrialStarted)
 def watch(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Listener]:
     """A listener that shows the run: live on a terminal, else a plain line per block."""
     if not console.is_terminal or console.is_dumb_terminal:
-        yield _lines(console)
+        yield _lines(console, clock)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield _drawing(live, clock)
@@ -52,7 +55,9 @@ def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
         nonlocal standing
         standing = after(standing, event)
         kind, now = type(event), clock()
-        if kind is RunEnded:
+        if isinstance(event, Noticed):
+            live.console.print(Text(literal(event.text), "yellow"))
+        elif kind is RunEnded:
             live.console.print(Text(ending(standing), "dim"))
         elif kind in LASTING and now - drawn.get(kind, float("-inf")) >= REDRAW_S:
             live.update(picture(standing), refresh=True)
@@ -61,20 +66,24 @@ def _drawing(live: Live, clock: Callable[[], float]) -> Listener:
     return listen
 
 
-def _lines(console: Console) -> Listener:
+def _lines(console: Console, clock: Callable[[], float]) -> Listener:
     standing = Standing()
+    said = float("-inf")
 
     def say(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
     def listen(event: Event) -> None:
-        nonlocal standing
+        nonlocal standing, said
         standing = after(standing, event)
         match event:
+            case Noticed():
+                say(literal(event.text))
             case RunStarted():
                 going_on = f"going on after {event.done_trials} trials" if event.resumed else "started"
                 say(f"{headline(standing)}: {going_on}, records in {event.folder}")
-            case BlockDone():
+            case BlockDone() if clock() - said >= LINE_S:
+                said = clock()
                 parts = (f"block {event.block + 1} done", precision(standing), trouble(standing))
                 say("; ".join(part for part in parts if part))
             case RunEnded():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cotenant.measure.events import BlockDone, Event, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
+from cotenant.measure.events import BlockDone, Event, Noticed, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import duration, percent, ratio, with_interval
 
@@ -32,6 +32,8 @@ def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one 
             return replace(standing, run=event, done_trials=event.done_trials)
         case Preparing():
             return replace(standing, doing=event.text)
+        case Noticed():
+            return standing
         case TrialStarted():
             return replace(standing, doing=f"{event.mix}, {event.sharing}, {event.load}", block=event.block)
         case TrialDone(verdict="valid"):
@@ -58,14 +60,16 @@ def fraction(standing: Standing) -> float | None:
 
 
 def headline(standing: Standing) -> str:
-    """Which study, where, and how far: `quick on cpu, trial 5 of 24 to 96`."""
+    """Which study, where, and how far: `quick on cpu, trial 5 of at least 24`."""
     run = standing.run
     if run is None:
         return "getting ready"
     label = "SIMULATED " if run.simulated else ""
     least, most = (run.trials_per_block * blocks for blocks in (run.blocks_min, run.blocks_max))
-    span = f"{least}" if least == most else f"{least} to {most}"
-    return literal(f"{label}{run.study} on {run.device}, trial {min(standing.done_trials + 1, most)} of {span}")
+    number = min(standing.done_trials + 1, most)
+    # How many there will be is known only where their number is fixed: else time and precision decide.
+    span = f" of {most}" if least == most else f" of at least {least}" if number < least else ""
+    return literal(f"{label}{run.study} on {run.device}, trial {number}{span}")
 
 
 def precision(standing: Standing) -> str:

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-SHOWN = ("solo", "processes", "mps", "mig", "training", "power")
-"""Classes of simulated figures that a report of tenants holds."""
-
 
 def errors_by_class(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Sentences by class; none for a run that was measured."""
@@ -13,4 +10,4 @@ def errors_by_class(manifest: Mapping[str, Any]) -> dict[str, str]:
     errors = simulation.get("error_by_class") if isinstance(simulation, Mapping) else None
     if not isinstance(errors, Mapping):
         return {}
-    return {kind: "; ".join(map(str, errors[kind])) for kind in SHOWN if isinstance(errors.get(kind), list)}
+    return {str(kind): "; ".join(map(str, said)) for kind, said in errors.items() if isinstance(said, list) and said}

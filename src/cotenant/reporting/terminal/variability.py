@@ -25,11 +25,11 @@ from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, figure, percent
 
 if TYPE_CHECKING:
+    from cotenant.analyse.variability.shared_power import SharedPower
     from cotenant.store.database.add import Added
     from cotenant.store.database.database import Sensor
     from cotenant.store.database.questions import Anomalies, Contents, GpuStory
     from cotenant.store.database.sensing import HeatOf, SensorPair
-    from cotenant.store.database.shared_power import SharedPower
 
 GPU_COLUMNS = ("GPU", "place", "runs", "ms", "x median", "MHz", "°C", "W", "slow")
 TEXTS = (0, 1, 8)

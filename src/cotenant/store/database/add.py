@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cotenant.analyse.plain import plain
 from cotenant.errors import DatabaseError
 from cotenant.opening import system_words
 from cotenant.store import manifest, seals
@@ -33,7 +34,7 @@ class Added:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {**self.source.to_json(), "how": self.how}
+        return {**plain(self.source), "how": self.how}
 
 
 def add(paths: Sequence[Path], home: Path, *, skip_bad: bool = False) -> tuple[Added, ...]:

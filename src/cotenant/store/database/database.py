@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from cotenant import opening
+from cotenant.analyse.variability.clock_curves import AtSetting
 from cotenant.analyse.variability.readings import PLACES, UNKNOWN, Readings
+from cotenant.analyse.variability.shared_power import Drawn
 from cotenant.errors import DatabaseError
 from cotenant.store import damage, parquet, seals
 from cotenant.store.database import index
@@ -66,34 +68,6 @@ class Sensor(NamedTuple):
     origin: str
     """The tool or driver that gave it."""
     readings: int
-
-
-class AtSetting(NamedTuple):
-    """One GPU under one setting of its controls."""
-
-    work: str
-    model: str | None
-    gpu: str
-    simulated: bool
-    settings: str
-    clock_mhz: float
-    time_ms: float
-    power_w: float | None
-    measurements: int
-
-
-class Drawn(NamedTuple):
-    """One kind of work on a GPU in one trial, and what the whole GPU drew meanwhile."""
-
-    source: str
-    settings: str
-    simulated: bool
-    trial: int
-    work: str
-    neighbours: int
-    time_ms: float
-    requests: int
-    power_w: float
 
 
 @dataclass(slots=True)
@@ -238,6 +212,10 @@ class Database:
             [one.gpu, one.source, one.sensor],
         ).fetchnumpy()
         return np.ma.getdata(found["t_s"]), np.ma.getdata(found["value"])
+
+    def source_names(self) -> dict[str, str]:
+        """The name of each source, by its key."""
+        return {key: source.name for key, source in self.sources.items()}
 
     def drawn(self, gpu: str) -> list[Drawn]:
         """Every trial of one GPU in which its power was read."""

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from cotenant import plain_yaml
-from cotenant.store import parquet, views
+from cotenant.store import parquet
 from cotenant.store.database.rows import LASTING
 from cotenant.store.database.schema import TABLES
 from cotenant.store.database.staging import Staged, Staging
 from cotenant.store.folder import RunFolder
+from cotenant.store.reading import open_runs
 
 CLOCKS = ("sm_clock_mhz", "frequency_mhz")
 KEPT = (*CLOCKS, "temperature_c", "power_w", "power_limit_w", "energy_j", "package_energy_j", "any_kernel_share")
@@ -118,11 +119,20 @@ def identity(run: Path) -> tuple[str, str]:
 
 def stage(run: Path, staging: Staging) -> Staged:
     """Reduce a run's records and write them aside. Raises RunFolderError if it can't be read."""
-    folder = RunFolder.open(run)
-    files = views.find_files([run])
-    con = views.open_views(files)
+    with open_runs([run]) as opened:
+        (folder,), con = opened.folders.values(), opened.con
+        given = _given(folder, staging)
+        staging.select("measurements", con, _typed("measurements", _ROWS.format(**given), "gpu, at_s"))
+        staging.select("readings", con, _typed("readings", _READINGS.format(**given), "gpu, sensor, t_s"))
+        (left_out,) = con.execute("SELECT count(*) FROM trials WHERE verdict = 'invalid'").fetchone() or (0,)
+    told = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
+    return staging.done(kind="run", left_out=told)
+
+
+def _given(folder: RunFolder, staging: Staging) -> dict[str, str]:
+    """What the questions take from the manifest, as SQL."""
     machine = _machine(folder.manifest)
-    given = {
+    return {
         "gpu": _lasting("member", "member IS NULL", folder.manifest),
         "read": _lasting("samples.device", "samples.device = trials.device", folder.manifest),
         "model": _model(folder.manifest),
@@ -139,15 +149,6 @@ def stage(run: Path, staging: Staging) -> Staged:
         + " ".join(f"WHEN contains(sensor, '{part}') THEN '{word}'" for part, word in REASONS.items())
         + " END",
     }
-    try:
-        with views.damage_named(files):
-            staging.select("measurements", con, _typed("measurements", _ROWS.format(**given), "gpu, at_s"))
-            staging.select("readings", con, _typed("readings", _READINGS.format(**given), "gpu, sensor, t_s"))
-            (left_out,) = con.execute("SELECT count(*) FROM trials WHERE verdict = 'invalid'").fetchone() or (0,)
-    finally:
-        con.close()
-    told = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
-    return staging.done(kind="run", left_out=told)
 
 
 def _typed(table: str, query: str, order: str) -> str:

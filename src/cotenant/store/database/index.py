@@ -5,11 +5,12 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cotenant import opening
+from cotenant.analyse.plain import plain
 from cotenant.errors import DatabaseError
 from cotenant.store.database.schema import VERSION
 from cotenant.store.manifest import CHECKSUM, checksum, sync
@@ -46,10 +47,6 @@ class Source:
     def file(self) -> str:
         """The name of its Parquet files."""
         return f"{self.key}-{self.version}.parquet"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 Index = Mapping[str, Source]
@@ -100,7 +97,7 @@ def _source(one: Mapping[str, Any]) -> Source:
 def write(home: Path, index: Index) -> None:
     """Replace the index in one step. Only under the lock."""
     draft = home / f".{NAME}.new"
-    sources = json.loads(json.dumps([source.to_json() for source in index.values()]))
+    sources = plain(list(index.values()))
     content = {"version": VERSION, "sources": sources, CHECKSUM: checksum({"sources": sources})}
     with draft.open("w", encoding="utf-8") as file:
         json.dump(content, file, indent=1, ensure_ascii=False)

@@ -7,24 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from cotenant.analyse.plain import plain
 from cotenant.analyse.variability.drift import Change
-from cotenant.analyse.variability.frequency import (
-    BestClock,
-    PowerByClock,
-    TimeByClock,
-    best_clock,
-    fit_power,
-    fit_time,
-)
 from cotenant.analyse.variability.profiles import GpuProfile
 from cotenant.analyse.variability.sensors import MOVED, Stuck, stuck
 from cotenant.analyse.variability.sentences import anomalies, stuck_sentence, undecided_sentences
+from cotenant.analyse.variability.shared_power import SharedPower, shared_power
 from cotenant.analyse.variability.slow import SlowGpu
 from cotenant.analyse.variability.summary import Variability, analyse_variability
-from cotenant.store.database.database import AtSetting, Database, Sensor, Work
+from cotenant.store.database.database import Database, Sensor, Work
 from cotenant.store.database.index import Source
 from cotenant.store.database.sensing import HeatOf, SensorPair, heat_fits, sensor_pairs
-from cotenant.store.database.shared_power import SharedPower, shared_power
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class StuckSensor:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"gpu": self.gpu, "source": self.source, **self.stuck.to_json()}
+        return {"gpu": self.gpu, "source": self.source, **plain(self.stuck)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +50,11 @@ class GpuUnderWork:
         """Plain data."""
         return {
             "work": self.work,
-            **self.profile.to_json(),
+            **plain(self.profile),
             "place": self.place,
             "of": self.of,
-            "slow": None if self.slow is None else self.slow.to_json(),
-            "changes": [change.to_json() for change in self.changes],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class ClockCurve:
-    """What the clock does to one kind of work: means over GPUs, curves where there are clocks enough."""
-
-    work: str
-    simulated: bool
-    points: tuple[AtSetting, ...]
-    power: PowerByClock | None
-    time: TimeByClock | None
-    best: BestClock | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "work": self.work,
-            "simulated": self.simulated,
-            "points": [point._asdict() for point in self.points],
-            **{
-                name: None if (found := getattr(self, name)) is None else found.to_json()
-                for name in ("power", "time", "best")
-            },
+            "slow": self.slow,
+            "changes": self.changes,
         }
 
 
@@ -101,8 +70,8 @@ class Contents:
         """Plain data."""
         return {
             "database": str(self.home),
-            "sources": [source.to_json() for source in self.sources],
-            "works": [work.to_json() for work in self.works],
+            "sources": self.sources,
+            "works": self.works,
         }
 
 
@@ -125,12 +94,12 @@ class GpuStory:
         """Plain data."""
         return {
             "gpu": self.gpu,
-            "works": [work.to_json() for work in self.works],
+            "works": self.works,
             "sensors": self.sensors,
-            "stuck_sensors": [one.to_json() for one in self.stuck],
-            "sensor_pairs": [one.to_json() for one in self.pairs],
-            "heat": [one.to_json() for one in self.heat],
-            "shared_power": [one.to_json() for one in self.shared],
+            "stuck_sensors": self.stuck,
+            "sensor_pairs": self.pairs,
+            "heat": self.heat,
+            "shared_power": self.shared,
         }
 
 
@@ -154,10 +123,10 @@ class Anomalies:
         """Plain data."""
         return {
             "sentences": self.sentences(),
-            "slow": [{"work": work.work, **one.to_json()} for work in self.works for one in work.slow],
+            "slow": [{"work": work.work, **plain(one)} for work in self.works for one in work.slow],
             "changes": [{"work": work.work, **one.to_json()} for work in self.works for one in work.drift.changes],
-            "sick_sensors": [{"work": work.work, **one.to_json()} for work in self.works for one in work.sick_sensors],
-            "stuck_sensors": [one.to_json() for one in self.stuck],
+            "sick_sensors": [{"work": work.work, **plain(one)} for work in self.works for one in work.sick_sensors],
+            "stuck_sensors": self.stuck,
         }
 
 
@@ -207,7 +176,7 @@ def gpu_story(database: Database, name: str) -> GpuStory:
         tuple(stuck_sensors(database, name)),
         tuple(sensor_pairs(database, name)),
         tuple(heat_fits(database, name)),
-        tuple(shared_power(database, name)),
+        tuple(shared_power(database.drawn(name), name, database.source_names())),
     )
 
 
@@ -230,31 +199,3 @@ def _under_works(database: Database, name: str) -> list[GpuUnderWork]:
             )
         )
     return found
-
-
-def clock_curves(database: Database) -> list[ClockCurve]:
-    """Time and power over the clock, for work that was measured under at least three settings."""
-    groups: dict[tuple[str, bool, str | None], list[AtSetting]] = {}
-    for point in database.at_settings():
-        groups.setdefault((point.work, point.simulated, point.model), []).append(point)
-    return [
-        _curve(f"{work} on {model}" if model else work, simulated, points)
-        for (work, simulated, model), points in groups.items()
-        if len({point.settings for point in points}) >= 3
-    ]
-
-
-def _curve(work: str, simulated: bool, points: list[AtSetting]) -> ClockCurve:
-    clock = np.array([round(point.clock_mhz) for point in points], dtype=np.float64)
-    time = np.array([point.time_ms for point in points])
-    power = np.array([np.nan if point.power_w is None else point.power_w for point in points])
-    powered = bool(np.isfinite(power).all())
-    different = np.unique(clock).size
-    return ClockCurve(
-        work,
-        simulated,
-        tuple(points),
-        fit_power(clock, power) if powered and different >= 5 else None,
-        fit_time(clock, time) if different >= 3 else None,
-        best_clock(clock, power, time) if powered and different >= 2 else None,
-    )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cotenant.analyse.estimates.intervals import Floats
+from cotenant.analyse.plain import plain
 from cotenant.analyse.variability.heat import HeatFit, fit_heat
-from cotenant.analyse.variability.sensors import GAP, SensorComparison, compare_sensors
+from cotenant.analyse.variability.sensors import SensorComparison, compare_sensors, longest_stretch
 from cotenant.errors import DatabaseError
 from cotenant.store.database.database import Database, Sensor
 
@@ -33,7 +33,7 @@ class SensorPair:
         return {
             "reference": self.reference._asdict(),
             "other": self.other._asdict(),
-            **self.comparison.to_json(),
+            **plain(self.comparison),
         }
 
 
@@ -45,11 +45,6 @@ class HeatOf:
     source: str
     fit: HeatFit | None
     why_not: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        fit = None if self.fit is None else self.fit.to_json()
-        return {"gpu": self.gpu, "source": self.source, "fit": fit, "why_not": self.why_not}
 
 
 def sensor_pairs(database: Database, gpu: str) -> list[SensorPair]:
@@ -91,7 +86,7 @@ def heat_fits(database: Database, gpu: str) -> list[HeatOf]:
         power = next((sensors[name] for name in SAME_THING if name in sensors), None)
         if power is None or "temperature_c" not in sensors:
             continue
-        at_s, watts = _longest_stretch(*database.series(power))
+        at_s, watts = longest_stretch(*database.series(power))
         warm_s, warm = database.series(sensors["temperature_c"])
         name = database.sources[source].name
         try:
@@ -103,18 +98,10 @@ def heat_fits(database: Database, gpu: str) -> list[HeatOf]:
 
 def _compared(database: Database, reference: Sensor, other: Sensor) -> SensorComparison:
     fine_s, fine = database.series(reference)
-    at_s, shown = _longest_stretch(*database.series(other))
+    at_s, shown = longest_stretch(*database.series(other))
     if not fine.size or not shown.size:
         raise ValueError("one of them has no readings")
     return compare_sensors(fine_s, fine, at_s[:MOST_READINGS], shown[:MOST_READINGS])
-
-
-def _longest_stretch(at_s: Floats, values: Floats) -> tuple[Floats, Floats]:
-    pauses = np.diff(at_s)
-    breaks = np.flatnonzero(pauses > GAP * np.median(pauses)) + 1 if pauses.size else np.empty(0, np.int64)
-    bounds = [0, *breaks.tolist(), at_s.size]
-    a, b = max(itertools.pairwise(bounds), key=lambda ends: ends[1] - ends[0])
-    return at_s[a:b], values[a:b]
 
 
 def _find(database: Database, words: str) -> Sensor:

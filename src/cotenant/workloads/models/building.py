@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.execution import executed
 from cotenant.workloads.models.filling import materialise
 from cotenant.workloads.models.inputs import Inputs, hidden_inputs, host_of, make_inputs
 from cotenant.workloads.models.serving import inference_stages
@@ -25,12 +26,13 @@ def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     model, inputs = stand(entry, spec, device=device, dtype=dtype)
     if device.startswith("cuda"):
         inputs = Inputs(tuple({k: v.pin_memory() for k, v in one.items()} for one in inputs.ring), inputs.facts)
+    model = executed(model, entry, spec, inputs, device)
     return Built(
         stages=stages_of(model, entry, spec, inputs, device),
         dtype=dtype_name,
         weights=spec.weights or f"random({spec.seed})",
         seq=spec.seq or entry.seq,
-        facts={**inputs.facts, **_facts(model, mode_of(entry, spec))},
+        facts={**inputs.facts, **_facts(model, mode_of(entry, spec)), "software": spec.software or "eager"},
     )
 
 

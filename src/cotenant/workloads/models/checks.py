@@ -12,6 +12,7 @@ LENGTHS = ("fixed", "sampled")
 OPTIONS: dict[Family, tuple[str, ...]] = {
     "encoder": ("lengths",),
     "decoder": ("lengths",),
+    "seq2seq": (),
     "vision": ("image",),
     "recommender": ("rows", "skew", "lookups"),
 }
@@ -24,6 +25,7 @@ def check_model(entry: ModelEntry, spec: WorkloadSpec) -> None:
     if entry.architecture.module in LIBRARIES:
         check_library(entry)
     _check_mode(entry, spec)
+    _check_software(entry, spec)
     _check_size(entry, spec)
     _check_params(entry, spec)
     if spec.dtype == "int8":
@@ -69,6 +71,20 @@ def _check_mode(entry: ModelEntry, spec: WorkloadSpec) -> None:
     if spec.tokens is not None and (spec.mode != "generate" or spec.train):
         raise WorkloadError(
             f"{entry.name}: `tokens` is for mode generate only", hint="set `mode: generate` or leave `tokens` out"
+        )
+
+
+def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
+    if spec.software == "vllm" and entry.family != "decoder":
+        raise WorkloadError(f"{entry.name}: vLLM serves decoders", hint="leave `software` out, or use `compile`")
+    if spec.train and spec.software in ("graphs", "onnxruntime", "tensorrt", "vllm"):
+        raise WorkloadError(
+            f"{entry.name}: `software: {spec.software}` runs inference, not training", hint="use eager or compile"
+        )
+    if spec.mode in ("decode", "generate") and spec.software in ("onnxruntime", "tensorrt"):
+        raise WorkloadError(
+            f"{entry.name}: `software: {spec.software}` has no cache of keys and values for mode {spec.mode}",
+            hint="use eager, compile, graphs or vllm",
         )
 
 

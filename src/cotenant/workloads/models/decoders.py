@@ -16,6 +16,7 @@ GPT2 = _causal("GPT2", "gpt2")
 LLAMA = _causal("Llama", "llama")
 MISTRAL = _causal("Mistral", "mistral")
 QWEN2 = _causal("Qwen2", "qwen2")
+QWEN3 = _causal("Qwen3", "qwen3")
 DEEPSEEK_V2 = _causal("DeepseekV2", "deepseek_v2")
 
 _TIED = "language head tied to the token embeddings, counted once"
@@ -95,6 +96,66 @@ _LLAMA = {
     "bos_token_id": 128000,
     "eos_token_id": 128001,
 }
+
+_LLAMA_2 = {
+    "vocab_size": 32000,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+    "tie_word_embeddings": False,
+}
+_LLAMA_31 = {**_LLAMA, "rope_parameters": {**_LLAMA_ROPE, "factor": 8.0}, "tie_word_embeddings": False}
+
+
+def _llama(name: str, generation: str, sizes: tuple[int, int, int, int, int], params: int, hub_id: str) -> ModelEntry:
+    width, inner, layers, heads, shared = sizes
+    config = {
+        **(_LLAMA_2 if generation == "2" else _LLAMA_31),
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": shared,
+        "head_dim": width // heads,
+    }
+    return _modern(
+        name,
+        LLAMA,
+        config,
+        {**_MINI_LLAMA, "head_dim": 32},
+        params=params,
+        counted=_UNTIED,
+        hub_id=hub_id,
+        about=f"Llama {generation}, {layers} layers, width {width}",
+        max_seq=4096 if generation == "2" else 131072,
+    )
+
+
+def _qwen3(size: str, sizes: tuple[int, int, int, int], params: int, *, tied: bool) -> ModelEntry:
+    width, inner, layers, heads = sizes
+    config = {
+        "vocab_size": 151936,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "rms_norm_eps": 1e-6,
+        "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
+        "tie_word_embeddings": tied,
+    }
+    return _modern(
+        f"qwen3-{size}",
+        QWEN3,
+        config,
+        {**_MINI_LLAMA, "head_dim": 32},
+        params=params,
+        counted=_TIED if tied else _UNTIED,
+        hub_id=f"Qwen/Qwen3-{size.upper()}",
+        about=f"Qwen3 {size.upper()}, {layers} layers, width {width}, grouped-query attention",
+        max_seq=40960,
+    )
+
 
 DECODERS: tuple[ModelEntry, ...] = (
     _gpt2("gpt2", 768, 12, 12, params=124_439_808, hub_id="openai-community/gpt2", mini_layers=4),
@@ -216,4 +277,15 @@ DECODERS: tuple[ModelEntry, ...] = (
         about="DeepSeek V2 Lite, 27 layers, latent attention, 64 experts of which 6 act",
         max_seq=163840,
     ),
+    _llama("llama-2-7b", "2", (4096, 11008, 32, 32, 32), 6_738_415_616, "meta-llama/Llama-2-7b-hf"),
+    _llama("llama-2-13b", "2", (5120, 13824, 40, 40, 40), 13_015_864_320, "meta-llama/Llama-2-13b-hf"),
+    _llama("llama-2-70b", "2", (8192, 28672, 80, 64, 8), 68_976_648_192, "meta-llama/Llama-2-70b-hf"),
+    _llama("llama-3.1-8b", "3.1", (4096, 14336, 32, 32, 8), 8_030_261_248, "meta-llama/Llama-3.1-8B"),
+    _llama("llama-3.1-70b", "3.1", (8192, 28672, 80, 64, 8), 70_553_706_496, "meta-llama/Llama-3.1-70B"),
+    _qwen3("0.6b", (1024, 3072, 28, 16), 596_049_920, tied=True),
+    _qwen3("1.7b", (2048, 6144, 28, 16), 1_720_574_976, tied=True),
+    _qwen3("4b", (2560, 9728, 36, 32), 4_022_468_096, tied=True),
+    _qwen3("8b", (4096, 12288, 36, 32), 8_190_735_360, tied=False),
+    _qwen3("14b", (5120, 17408, 40, 40), 14_768_307_200, tied=False),
+    _qwen3("32b", (5120, 25600, 64, 64), 32_762_123_264, tied=False),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Family = Literal["encoder", "decoder", "vision", "recommender"]
+Family = Literal["encoder", "decoder", "seq2seq", "vision", "recommender"]
 
 DECODER_MODES = ("forward", "prefill", "decode", "generate")
 

@@ -9,6 +9,7 @@ import torch
 
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.recommender import DEFAULT_LOOKUPS, DEFAULT_SKEW
+from cotenant.workloads.models.seq2seq import WRITTEN
 from cotenant.workloads.protocol import WorkloadSpec
 
 SAMPLED = 8
@@ -69,6 +70,8 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
         return Inputs(({"pixel_values": pixels},), {"input": "normal pixels"})
     if entry.family == "recommender":
         return clicks(entry, spec, dtype, generator)
+    if entry.family == "seq2seq":
+        return _read_and_written(entry, spec, dtype, generator)
     vocabulary = entry.config.get("vocab_size", 30522 if entry.family == "encoder" else 50257)
     lengths = lengths_of(entry, spec)
     ring = tuple(
@@ -78,6 +81,25 @@ def _make(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: 
     )
     facts = {"input": "uniform tokens", "lengths": list(lengths) if len(lengths) > 1 else "fixed"}
     return Inputs(ring, facts)
+
+
+def _read_and_written(
+    entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None
+) -> Inputs:
+    """What is read (sound as a spectrogram, or tokens), and what is written."""
+    seq = spec.seq or entry.seq or 1
+    if "num_mel_bins" in entry.config:
+        frames = 2 * int(entry.config.get("max_source_positions", 1500))
+        spectrogram = (spec.batch, int(entry.config["num_mel_bins"]), frames)
+        read = {"input_features": torch.randn(spectrogram, generator=generator).to(dtype)}
+        written = seq
+    else:
+        shape = (spec.batch, seq)
+        read = {"input_ids": torch.randint(8, entry.config["vocab_size"], shape, generator=generator)}
+        written = min(seq, WRITTEN)
+    tokens = torch.randint(8, entry.config["vocab_size"], (spec.batch, written), generator=generator)
+    facts = {"input": "normal spectrogram" if "input_features" in read else "uniform tokens", "written": written}
+    return Inputs(({**read, "decoder_input_ids": tokens},), facts)
 
 
 def clicks(entry: ModelEntry, spec: WorkloadSpec, dtype: torch.dtype, generator: torch.Generator | None) -> Inputs:

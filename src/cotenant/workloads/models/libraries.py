@@ -1,10 +1,14 @@
-"""Image models of timm and torchvision by their own names, where those libraries can be imported."""
+"""Image models of timm and torchvision by their own names; those that the catalogue knows can be described without."""
 
 import importlib
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import Architecture, ModelEntry
+from cotenant.workloads.models.timm_names import stand_in
+from cotenant.workloads.models.vision import VISION
 
 LIBRARIES = ("timm", "torchvision")
 
@@ -25,11 +29,30 @@ def library_entry(name: str) -> ModelEntry:
 def check_library(entry: ModelEntry) -> None:
     """Refuse a name whose library is not there or does not know it."""
     library, model = entry.architecture.module, entry.architecture.classes["classify"]
+    if described_without(entry) is not None and not _importable(library):
+        return  # it can be simulated; building it says what is missing
     known = _names(_import(library), library)
     if model not in known:
         raise WorkloadError(
             f"{library} has no model {model!r}", hint=f"`python -c 'import {library}'` and list its models"
         )
+
+
+def described_without(entry: ModelEntry) -> ModelEntry | None:
+    """The same network by a definition of the catalogue, for describing it where its library isn't; None: unknown."""
+    library, model = entry.architecture.module, entry.architecture.classes["classify"]
+    if library == "timm":
+        return stand_in(model, entry.image or 224)
+    known = {one.name.replace("-", "_"): one for one in VISION}.get(model)
+    if known is None:
+        return None
+    # transformers pads MobileNetV2's images in operators of their own; torchvision's convolutions do it.
+    padding = {"tf_padding": False} if known.name == "mobilenet-v2" else {}
+    return replace(known, image=entry.image or known.image, config={**known.config, **padding})
+
+
+def _importable(library: str) -> bool:
+    return find_spec(library) is not None
 
 
 def make(entry: ModelEntry) -> Any:

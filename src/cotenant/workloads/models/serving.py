@@ -63,7 +63,7 @@ def _quiet(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _forward(model: nn.Module, entry: ModelEntry, mode: str) -> Callable[[Tensors], torch.Tensor]:
-    if entry.family == "decoder":
+    if entry.family in ("decoder", "seq2seq"):
         # All positions get their logits, as in a plain forward call; the last ones are what leaves the device.
         return lambda batch: model(**batch).logits[:, -1]
     if mode == "embed":

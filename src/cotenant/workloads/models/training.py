@@ -21,12 +21,13 @@ def training_stages(
     model.train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     labelled = Inputs(tuple({**one, "labels": _labels(entry, spec, one)} for one in inputs.ring), inputs.facts)
-    extra = {"use_cache": False} if entry.family == "decoder" else {}
+    writes = entry.family in ("decoder", "seq2seq")
+    extra = {"use_cache": False} if writes else {}
 
     def forward(batch: Tensors) -> torch.Tensor:
         labels = batch.pop("labels")
         logits = model(**batch, **extra).logits.float()
-        if entry.family == "decoder":
+        if writes:
             logits = logits[:, :-1].flatten(0, 1)  # each position is asked for the token after it
         return nn.functional.cross_entropy(logits, labels)
 
@@ -49,6 +50,8 @@ def training_stages(
 
 def _labels(entry: ModelEntry, spec: WorkloadSpec, one: Tensors) -> torch.Tensor:
     example = next(iter(one.values()))
+    if entry.family == "seq2seq":
+        return one["decoder_input_ids"][:, 1:].flatten()
     if entry.family == "decoder":
         tokens = one.get("input_ids", torch.zeros(example.shape[:2], dtype=torch.long, device=example.device))
         return tokens[:, 1:].flatten()

@@ -27,6 +27,12 @@ EFFICIENTNET_V2 = Architecture(
     {"classify": "EfficientNetV2ForImageClassification"},
     trains="classify",
 )
+CLASSIC = Architecture(
+    "cotenant.workloads.models.classic_networks", "NetworkConfig", {"classify": "Network"}, trains="classify"
+)
+YOLOS = Architecture(
+    "transformers", "YolosConfig", {"classify": "YolosForObjectDetection"}, trains=None, model_type="yolos"
+)
 
 _BASIC = {"layer_type": "basic", "hidden_sizes": [64, 128, 256, 512]}
 _BOTTLENECK = {"layer_type": "bottleneck", "hidden_sizes": [256, 512, 1024, 2048]}
@@ -119,6 +125,27 @@ def _efficientnet_v2(
     )
 
 
+def _classic(
+    name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str
+) -> ModelEntry:
+    minis: dict[str, dict[str, Any]] = {
+        "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
+        "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
+        "inception": {"thin": 4},
+    }
+    mini = minis[family]
+    return _image_model(
+        name,
+        CLASSIC,
+        {"family": family, "blocks": blocks},
+        mini,
+        params=params,
+        about=about,
+        page=page,
+        mini_image=96,
+    )
+
+
 # Each part of an EfficientNet-V2: fused?, expansion, stride, width, blocks.
 _V2_SMALL = {
     "stem": 24,
@@ -171,6 +198,44 @@ _MINI_V2_LARGE = {
     ),
 }
 
+_YOLOS_SMALL = ModelEntry(
+    name="yolos-small",
+    family="vision",
+    about="YOLOS small, a ViT that detects objects; images of 1024 pixels, as many as photographs of 800x1333 have",
+    architecture=YOLOS,
+    config={
+        "hidden_size": 384,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 6,
+        "intermediate_size": 1536,
+        "num_detection_tokens": 100,
+        "image_size": [512, 864],
+        "patch_size": 16,
+        "use_mid_position_embeddings": True,
+        "num_labels": 91,
+    },
+    mini={"hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 384},
+    params=30_684_768,
+    counted="with its detection heads, as its configuration makes it (30.7 M by its card)",
+    source="huggingface.co/hustvl/yolos-small",
+    image=1024,
+    mini_image=128,
+)
+
+_POINTNET = ModelEntry(
+    name="pointnet",
+    family="vision",
+    about="PointNet classifier with both transforms; the pixels of an image of 32 x 32 are its 1024 points",
+    architecture=CLASSIC,
+    config={"family": "pointnet", "num_labels": 40},
+    mini={"thin": 4},
+    params=3_480_049,
+    counted="with both transforms and the head for 40 classes, as its layers make it",
+    source="arxiv.org/abs/1612.00593",
+    image=32,
+    mini_image=32,
+)
+
 VISION: tuple[ModelEntry, ...] = (
     _resnet(18, [2, 2, 2, 2], 11_689_512, [2, 2, 2, 2]),
     _resnet(34, [3, 4, 6, 3], 21_797_672, [2, 3, 3, 2]),
@@ -203,6 +268,34 @@ VISION: tuple[ModelEntry, ...] = (
     ),
     _efficientnet_v2("s", _V2_SMALL, _MINI_V2_SMALL, 21_458_488, 384),
     _efficientnet_v2("l", _V2_LARGE, _MINI_V2_LARGE, 118_515_272, 480),
+    *(
+        _classic(
+            f"vgg{depth}", "vgg", blocks, params=params, about=f"VGG-{depth}, 3x3 convolutions alone", page=f"vgg{depth}"
+        )
+        for depth, blocks, params in (
+            (11, (1, 1, 2, 2, 2), 132_863_336),
+            (13, (2, 2, 2, 2, 2), 133_047_848),
+            (16, (2, 2, 3, 3, 3), 138_357_544),
+            (19, (2, 2, 4, 4, 4), 143_667_240),
+        )
+    ),
+    *(
+        _classic(
+            f"densenet{depth}", "densenet", blocks,
+            params=params, about=f"DenseNet-{depth}, growth 32", page=f"densenet{depth}",
+        )
+        for depth, blocks, params in (
+            (121, (6, 12, 24, 16), 7_978_856),
+            (169, (6, 12, 32, 32), 14_149_480),
+            (201, (6, 12, 48, 32), 20_013_928),
+        )
+    ),
+    _classic(
+        "inception-v3", "inception", (),
+        params=23_834_568, about="Inception-v3 without its auxiliary head", page="inception_v3",
+    ),
+    _YOLOS_SMALL,
+    _POINTNET,
     _vit("b", 16, 86_567_656),
     _vit("b", 32, 88_224_232),
     _vit("l", 16, 304_326_632),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from cotenant.workloads.models.checks import check_model
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.libraries import LIBRARIES, described_without
 from cotenant.workloads.properties import remembered
 from cotenant.workloads.protocol import Built, Place, Properties, WorkloadSpec
 
@@ -24,7 +25,7 @@ class ModelWorkload:
     def properties(self, spec: WorkloadSpec) -> Properties:
         """What one request costs, from a dry run on `meta`; float32 unless the spec says otherwise."""
         self.check(spec)
-        entry = self.sized(spec)
+        entry = self._describable(self.sized(spec))
 
         def describe() -> Properties:
             from cotenant.workloads.models.describing import describe
@@ -42,6 +43,11 @@ class ModelWorkload:
             spec = spec.model_copy(update={"weights": self.entry.folder})
         return build_model(self.sized(spec), spec, place)
 
+    def _describable(self, entry: ModelEntry) -> ModelEntry:
+        """A library's model by the catalogue's definition where there is one: the same, library or not."""
+        known = described_without(entry) if entry.architecture.module in LIBRARIES else None
+        return known or entry
+
     def sized(self, spec: WorkloadSpec) -> ModelEntry:
         """The entry with the tables or the images that the spec asks for."""
         if "rows" in spec.params:
@@ -50,6 +56,6 @@ class ModelWorkload:
         if "image" in spec.params:
             side = int(spec.params["image"])
             # Models with positions have as many as the image has patches: their configuration has to know.
-            known = {"image_size": side} if "image_size" in self.entry.config else {}
+            known = {"image_size": side} if isinstance(self.entry.config.get("image_size"), int) else {}
             return replace(self.entry, image=side, config={**self.entry.config, **known})
         return self.entry

@@ -58,13 +58,19 @@ class Endpoint:
 
     def check(self, spec: WorkloadSpec) -> None:
         """Refuse a malformed address, and one where nothing listens now."""
-        refuse_unused(spec, used={"seq", "dtype"})
-        read_options(spec, EndpointOptions)
+        self.check_unexecuted(spec)
         address = self._address()
         try:
             socket.create_connection((address.hostname or "", _port(address)), timeout=_REACH_LIMIT_S).close()
         except (OSError, UnicodeError) as error:
             raise _unreachable(self.name, error) from error
+
+    def check_unexecuted(self, spec: WorkloadSpec) -> str:
+        """Refuse a malformed address; gives what can't be known without connecting to it."""
+        refuse_unused(spec, used={"seq", "dtype"})
+        read_options(spec, EndpointOptions)
+        self._address()
+        return f"{self.name} was not contacted: whether anything listens there is not known"
 
     def properties(self, spec: WorkloadSpec) -> Properties:
         """Only what the user states."""

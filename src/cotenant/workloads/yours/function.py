@@ -39,9 +39,14 @@ class Function:
 
         The user's module may claim a device, print, or end the process when it is imported: not in ours.
         """
+        self.check_unexecuted(spec)
+        refuse_unaccepted(spec, _accepted_in_child(self.name, str(Path.cwd())))
+
+    def check_unexecuted(self, spec: WorkloadSpec) -> str:
+        """What can be checked without running code of the user's; gives what can't, as the end of a sentence."""
         refuse_unused(spec, used={"seq", "dtype"})
         _stated(spec)
-        refuse_unaccepted(spec, _accepted_in_child(self.name, str(Path.cwd())))
+        return f"`{self.name}` was not imported: whether it exists and takes these arguments is not known"
 
     def properties(self, spec: WorkloadSpec) -> Properties:
         """Only what the user states: a function can do anything."""

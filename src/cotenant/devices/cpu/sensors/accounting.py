@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from cotenant.devices.cpu.cgroup import quota_statistics
-from cotenant.devices.cpu.cores import Cores
+from cotenant.devices.cpu.cores import Cores, package_cores
 from cotenant.devices.protocol import SensorInfo
 from cotenant.devices.tree import FileTree, HeldOpen
 
@@ -21,9 +21,10 @@ BUSY, STEAL = 0, 2
 class TimeProbe:
     """CPU time of some cores, from the kernel's accounting."""
 
-    def __init__(self, file: HeldOpen, cores: Cores) -> None:
+    def __init__(self, file: HeldOpen, cores: Cores, package: Cores = ()) -> None:
         self._file = file
         self._prefixes = frozenset(f"cpu{core}".encode() for core in cores)
+        self._package = frozenset(f"cpu{core}".encode() for core in package or cores)
         step = 1 / _TICKS_PER_S
         in_ticks = f"counter over the device's cores, in steps of {step * 1e3:g} ms per core"
         self.sensors: tuple[SensorInfo, ...] = (
@@ -31,22 +32,34 @@ class TimeProbe:
             SensorInfo("cpu_kernel_s", "s", _STAT, step, f"{in_ticks}; the part of busy time spent in the kernel"),
             SensorInfo("cpu_steal_s", "s", _STAT, step, f"{in_ticks}; 0 where the hypervisor doesn't tell"),
             SensorInfo("context_switches", "count", _STAT, step, "exact counter of the whole machine"),
+            SensorInfo("package_busy_s", "s", _STAT, step, "busy time of all cores that share the device's sockets"),
+            SensorInfo("package_cores", "count", "/sys/devices/system/cpu", step, "how many cores these are"),
         )
 
     def read(self) -> Sequence[float]:
-        """Busy, kernel and stolen seconds of the device's cores; context switches of the machine."""
+        """Busy, kernel and stolen seconds of the device's cores; context switches; what the whole socket does."""
         data = self._file.read()
         ticks = [0] * 8
+        shared = 0
         for line in data.split(b"\n"):
             if not line.startswith(b"cpu"):
                 break
             fields = line.split()
+            if fields[0] in self._package:
+                shared += sum(int(fields[1 + i]) for i in _BUSY)
             if fields[0] in self._prefixes:
                 for i, field in enumerate(fields[1:9]):
                     ticks[i] += int(field)
         busy = sum(ticks[i] for i in _BUSY)
         kernel = sum(ticks[i] for i in _KERNEL)
-        return (busy / _TICKS_PER_S, kernel / _TICKS_PER_S, ticks[_STEAL] / _TICKS_PER_S, _context_switches(data))
+        return (
+            busy / _TICKS_PER_S,
+            kernel / _TICKS_PER_S,
+            ticks[_STEAL] / _TICKS_PER_S,
+            _context_switches(data),
+            shared / _TICKS_PER_S,
+            float(len(self._package)),
+        )
 
 
 def _context_switches(data: bytes) -> float:
@@ -57,7 +70,7 @@ def _context_switches(data: bytes) -> float:
 def open_time(tree: FileTree, cores: Cores) -> TimeProbe | None:
     """The probe, if the kernel accounts."""
     try:
-        return TimeProbe(HeldOpen(tree.path(_STAT)), cores)
+        return TimeProbe(HeldOpen(tree.path(_STAT)), cores, package_cores(tree, cores))
     except OSError:
         return None
 

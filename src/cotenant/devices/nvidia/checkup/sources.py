@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cotenant.devices.nvidia import sensor_faults, sensors
+from cotenant.analyse.energy import sensor_faults
+from cotenant.devices.nvidia import sensors
 from cotenant.devices.nvidia.ladder import LADDERS
 from cotenant.devices.protocol import Finding
 from cotenant.devices.tree import FileTree

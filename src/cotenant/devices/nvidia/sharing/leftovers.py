@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cotenant import opening
 from cotenant.devices.nvidia.notes import process_start
 from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError
@@ -115,9 +116,9 @@ def _write(left: Leftover) -> None:
 def read(path: Path) -> Leftover | None:
     """A note of this user's; None: there is none, or it can't be used."""
     try:
-        if path.stat().st_uid != os.geteuid():
+        if path.stat(follow_symlinks=False).st_uid != os.geteuid():
             return None  # another user's notes are not acted upon
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(opening.read_text(path, follow=False))
         kind, pid, started, facts = str(data["kind"]), int(data["pid"]), str(data["started"]), dict(data["facts"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         log.warning("the note %s can't be used: %s", path, error)

@@ -1,13 +1,20 @@
 "use strict";
-// Draws what is on the page's JSON: a figure when it comes into view, a mix when its square is chosen.
+// Draws what is in the page's JSON: a figure when it comes into view, a mix when its cell is chosen.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const NARROW = 520;
 
   function source(element) {
     const { figure, mix, part } = element.dataset;
-    if (figure !== undefined) return data.figures[figure];
-    return { ...data.mix_specs[part], ...data.mixes[mix][part] };
+    if (figure !== undefined) return spelledOut(data.figures[figure]);
+    return spelledOut({ ...data.mix_specs[part], ...data.mixes[mix][part] });
+  }
+
+  // Each text of a column is in the data once; rows hold its place.
+  function spelledOut(table) {
+    const words = table.columns.map((name) => table.words[name]);
+    const rows = table.rows.map((row) => row.map((value, i) => (words[i] && value !== null ? words[i][value] : value)));
+    return { ...table, rows };
   }
 
   function objects({ columns, rows }) {
@@ -82,7 +89,7 @@
   }
 
   function choose(key, announce) {
-    for (const square of document.querySelectorAll(".heat button")) {
+    for (const square of document.querySelectorAll("button[data-mix][aria-pressed]")) {
       square.setAttribute("aria-pressed", String(square.dataset.mix === key));
     }
     for (const detail of document.querySelectorAll(".detail")) detail.hidden = detail.id !== key;
@@ -106,14 +113,31 @@
   for (const button of document.querySelectorAll("button.download")) {
     button.addEventListener("click", () => download(button));
   }
-  for (const square of document.querySelectorAll(".heat button")) {
+  for (const square of document.querySelectorAll("button[data-mix][aria-pressed]")) {
     square.addEventListener("click", () => choose(square.dataset.mix, true));
   }
-  // The largest known slowdown is what a reader asks about first.
-  const warmest = [...document.querySelectorAll(".heat button.slower")].sort(
-    (a, b) => b.style.getPropertyValue("--warmth") - a.style.getPropertyValue("--warmth"),
-  )[0];
-  if (warmest) choose(warmest.dataset.mix, false);
+  // What is recommended comes first; without a recommendation the first cell.
+  const squares = [...document.querySelectorAll("button[data-mix][aria-pressed]")];
+  const first = squares.find((one) => one.dataset.mix === data.chosen) ?? squares[0];
+  if (first) choose(first.dataset.mix, false);
+
+  const filter = document.getElementById("filter");
+  const lines = [...document.querySelectorAll(".matrix tbody tr")];
+  if (filter && lines.length > 1) {
+    const text = document.getElementById("filter-text");
+    const verdict = document.getElementById("filter-verdict");
+    const narrow = () => {
+      const words = text.value.toLowerCase().split(/\s+/);
+      for (const line of lines) {
+        const named = words.every((word) => line.dataset.text.toLowerCase().includes(word));
+        line.hidden = !named || (verdict.value !== "" && line.dataset.verdict !== verdict.value);
+      }
+      const left = lines.filter((line) => !line.hidden).length;
+      document.getElementById("filter-count").textContent = left === lines.length ? "" : `${left} of ${lines.length}`;
+    };
+    filter.hidden = false;
+    filter.addEventListener("input", narrow);
+  }
 
   let settled;
   addEventListener("resize", () => {
@@ -121,7 +145,4 @@
     settled = setTimeout(() => document.querySelectorAll(".drawing[data-drawn]").forEach(draw), 200);
   });
   addEventListener("beforeprint", () => document.querySelectorAll(".drawing").forEach(draw));
-  if (matchMedia("(max-width: 56rem)").matches) {
-    for (const words of document.querySelectorAll(".understanding")) words.open = false;
-  }
 })();

@@ -1,0 +1,64 @@
+"""How far to trust `plan --check`: random tenants at 0.8 to 1.2 of the rate at which they just keep p99.
+
+The border is found by bisection, the truth by many more arrivals than the check sees. All of it is simulated time.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from cotenant.api.plan_check import attained
+
+INSTANCES = 40
+WORKLOADS = ("bert-base-mini", "resnet18-mini", "gpt2-mini", "vit-b-16-mini")
+DEVICE = {"name": "d", "kind": "sim:a100-sxm4-80gb", "sharing": "mps"}
+TRUTH = range(1000, 1016)
+QUICK = range(500, 502)
+
+
+def seat(random: np.random.Generator) -> dict[str, Any]:
+    """A tenant beside neighbours that slow it down by up to a half, with an objective of 3 to 8 times its service."""
+    return {
+        "tenant": "t",
+        "rate_rps": 1.0,
+        "batch": int(random.choice([1, 2, 4, 8])),
+        "runs": {"workload": str(random.choice(WORKLOADS))},
+        "cv": float(random.choice([1.0, 1.5, 2.0])),
+        "slowdown": float(random.uniform(1.0, 1.5)),
+        "expected": {"p99": {"limit_ms": float(random.uniform(3, 8))}},
+    }
+
+
+def border(one: dict[str, Any]) -> float:
+    """The rate at which 99 % are just kept."""
+    low, high = 10.0, 5000.0
+    for _ in range(9):
+        middle = float(np.sqrt(low * high))
+        kept = attained(DEVICE, "t", {**one, "rate_rps": middle}, seeds=QUICK).attained >= 0.99
+        low, high = (middle, high) if kept else (low, middle)
+    return low
+
+
+def measure() -> dict[str, Any]:
+    """What the check says and what is true."""
+    random = np.random.default_rng(5)
+    said: dict[str, list[bool]] = {"kept": [], "missed": [], "can't tell": []}
+    for _ in range(INSTANCES):
+        one = seat(random)
+        one["rate_rps"] = border(one) * float(random.uniform(0.8, 1.2))
+        checked = attained(DEVICE, "t", one)
+        truth = attained(DEVICE, "t", one, seeds=TRUTH).attained >= 0.99
+        said[checked.verdict].append(truth)
+    return {
+        "instances": INSTANCES,
+        "kept": len(said["kept"]),
+        "kept_truly": sum(said["kept"]),
+        "missed": len(said["missed"]),
+        "missed_truly": sum(not one for one in said["missed"]),
+        "undecided": len(said["can't tell"]),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))

@@ -1,0 +1,159 @@
+"""Predictions on this machine beside what was measured on it: pairs and triples of ten small models.
+
+    python benchmarks/predict_live.py                 measure the study `predict-truth` first (about an hour)
+    python benchmarks/predict_live.py RUN             judge by a run of it
+    python benchmarks/predict_live.py RUN --write     also write docs/predict-live.md and docs/data/predict-truth.csv
+
+Of the run, a prediction sees the solos and the pairs that `next` chooses, and is judged by all other pairs and by the
+triples. Prints one JSON document. Measure on a machine that does nothing else.
+"""
+
+import argparse
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cotenant
+from cotenant.api.prediction_evidence import learnt
+from cotenant.api.prediction_inputs import asked_of, place_of
+from cotenant.prediction.interference.forecasting import Asked, evidence_of, predictor_for
+from cotenant.prediction.interference.gathered import MeasuredMix
+from cotenant.prediction.interference.mixes import mixes_of
+from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.study.files import load_study
+
+STUDY = "predict-truth"
+GIVEN = 22
+"""Pairs that a prediction sees: two per model and two more."""
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def judge(run: Path, device: str | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Errors by way to share and size of the mix, and a row per victim."""
+    study = load_study(STUDY)
+    place = place_of(study, device)
+    asked = asked_of(study, place, learnt([run], place), study_name=STUDY)
+    found: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for sharing in dict.fromkeys(mix.sharing for mix in asked.mixes):
+        mine = [mix for mix in asked.mixes if mix.sharing == sharing]
+        given = _given(asked, mine, sharing)
+        rows += _judged(replace(asked, mixes=tuple(given)), mine, given, sharing, place.cores)
+    for sharing in dict.fromkeys(row["sharing"] for row in rows):
+        for size, name in ((2, "pairs"), (3, "triples")):
+            some = [row for row in rows if row["sharing"] == sharing and row["size"] == size and not row["given"]]
+            if some:
+                found[f"{name}, {sharing}"] = _summary(some)
+    return found, rows
+
+
+def _given(asked: Asked, mixes: list[MeasuredMix], sharing: str) -> list[MeasuredMix]:
+    """The pairs that `next` would have chosen, one after another, before any was measured."""
+    pairs = [mix for mix in mixes if len(mix.members) == 2]
+    nothing = predictor_for(replace(asked, mixes=()), sharing)
+    rows = mixes_of([[asked.keys.index(key) for key in mix.members] for mix in pairs])
+    return [pairs[place] for place, _ in next_cells(nothing.correction, rows, GIVEN)]
+
+
+def _judged(
+    asked: Asked, mixes: list[MeasuredMix], given: list[MeasuredMix], sharing: str, cores: int
+) -> list[dict[str, Any]]:
+    predictor = predictor_for(asked, sharing)
+    typical = float(np.exp(np.median(evidence_of(given, asked.keys).logs)))
+    rows = []
+    for mix in mixes:
+        places = [asked.keys.index(key) for key in mix.members]
+        found = predictor.slowdowns(mixes_of([places]))
+        threads = sum(key.threads or cores for key in mix.members)
+        for key, estimate in mix.slowdowns:
+            place = mix.members.index(key)
+            rows.append(
+                {
+                    "mix": "+".join(asked.names[one] for one in places),
+                    "sharing": sharing,
+                    "size": len(places),
+                    "tenant": asked.names[asked.keys.index(key)],
+                    "slowdown": estimate.est,
+                    "low": estimate.lo,
+                    "high": estimate.hi,
+                    "blocks": estimate.n,
+                    "given": mix in given,
+                    "predicted": float(found.estimate[0, place]),
+                    "predicted_low": _known(found.low[0, place]),
+                    "predicted_high": _known(found.high[0, place]),
+                    "constant": typical,
+                    "threads_over_cores": max(1.0, threads / max(cores, 1)),
+                }
+            )
+    return rows
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def error(column: str) -> float:
+        return round(100 * float(np.mean([abs(row[column] / row["slowdown"] - 1) for row in rows])), 1)
+
+    bounded = [row for row in rows if row["predicted_low"] is not None]
+    inside = [row["predicted_low"] <= row["slowdown"] <= row["predicted_high"] for row in bounded]
+    return {
+        "victims": len(rows),
+        "error_percent": error("predicted"),
+        "constant_percent": error("constant"),
+        "threads_over_cores_percent": error("threads_over_cores"),
+        "intervals_hold_percent": round(100 * float(np.mean(inside)), 1) if inside else None,
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _write(found: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None:
+    (DOCS / "data").mkdir(exist_ok=True)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    (DOCS / "data" / "predict-truth.csv").write_text(text.getvalue(), encoding="utf-8")
+    table = [
+        f"| {name} | {one['victims']} | {one['error_percent']} | {one['constant_percent']} "
+        f"| {one['threads_over_cores_percent']} | {one['intervals_hold_percent']} |"
+        for name, one in found.items()
+    ]
+    lines = [
+        "# Predictions on a CPU, beside what was measured",
+        "",
+        (
+            f"Written by `python benchmarks/predict_live.py RUN --write` from run {run.name} of the study `{STUDY}`. A "
+            f"prediction sees the solos and {GIVEN} pairs per way to share, chosen by `next`; the other pairs and all "
+            "triples judge it. Every measured slowdown is in [predict-truth.csv](data/predict-truth.csv)."
+        ),
+        "",
+        "| what | victims | predicted, % off | constant | max(1, threads / cores) | 90 % intervals that hold, % |",
+        "|---|---:|---:|---:|---:|---:|",
+        *table,
+    ]
+    (DOCS / "predict-live.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Measure if there is no run, judge, print, write."""
+    parser = argparse.ArgumentParser(description="Predictions on this machine beside what was measured on it.")
+    parser.add_argument("run", nargs="?", type=Path)
+    parser.add_argument("--device")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    run = options.run or cotenant.run(STUDY, device=options.device).folder
+    found, rows = judge(run, options.device)
+    print(json.dumps(found, indent=2))
+    if options.write:
+        _write(found, rows, run)
+
+
+if __name__ == "__main__":
+    main()

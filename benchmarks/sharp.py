@@ -1,0 +1,146 @@
+"""How sharp the answers are that a minute gives: `python benchmarks/sharp.py [quick] [busy] [growth] [replay]`.
+
+quick    the demo: half-widths of its slowdowns, share of valid trials, what the runner itself took of a core
+busy     the same beside a process that takes half a core
+growth   a minute of windows of 100 ms: bytes on disk and growth of the runner per trial, and how long `show` takes
+replay   the estimator on simulated blocks of a machine whose speed varies by 1 % per second
+"""
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HALF_A_CORE = (
+    "import time\nwhile True:\n e = time.monotonic() + 0.01\n while time.monotonic() < e: pass\n time.sleep(0.01)"
+)
+GROWTH_S = 60
+
+
+def quick() -> dict[str, Any]:
+    """The demo, once."""
+    import cotenant
+
+    with tempfile.TemporaryDirectory() as out:
+        begin = time.monotonic()
+        result = cotenant.run("quick", out=Path(out))
+        seconds = time.monotonic() - begin
+        runner = cotenant.sql(
+            "SELECT max(value) - min(value), (max(t_ns) - min(t_ns)) / 1e9 FROM samples WHERE sensor = 'runner_cpu_s'",
+            [result.folder],
+        ).rows[0]
+    return _widths(result) | {
+        "seconds": seconds,
+        "valid_share": _valid_share(result),
+        "runner_share_of_a_core": runner[0] / runner[1],
+        "sentence": next(iter(result.summary.accuracy.values())).sentence(),
+    }
+
+
+def busy() -> dict[str, Any]:
+    """The demo beside something that takes half a core."""
+    neighbour = subprocess.Popen([sys.executable, "-c", HALF_A_CORE])
+    try:
+        return quick()
+    finally:
+        neighbour.kill()
+        neighbour.wait()
+
+
+def growth() -> dict[str, Any]:
+    """What a trial leaves on disk and in the runner's memory."""
+    import cotenant
+    from cotenant.measure.events import Event, TrialDone
+    from cotenant.study.files import study_from
+
+    study = study_from(
+        {
+            "name": "growth",
+            "tenants": {name: {"workload": "resnet50-mini", "threads": 1} for name in ("a", "b")},
+            "mixes": ["pairs"],
+            "window": "100ms",
+            "lead": "20ms",
+            "until": None,
+            "blocks": {"min": 3, "max": 100_000},
+            "budget": f"{GROWTH_S}s",
+        }
+    )
+    seen: list[int] = []
+
+    def listener(event: Event) -> None:
+        if isinstance(event, TrialDone):
+            seen.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+
+    with tempfile.TemporaryDirectory() as out:
+        result = cotenant.run(study, out=Path(out), listener=listener)
+        size = sum(file.stat().st_size for file in result.folder.rglob("*") if file.is_file())
+        begin = time.monotonic()
+        cotenant.show([result.folder])
+        show_s = time.monotonic() - begin
+    settled = len(seen) // 3  # before that the database and the libraries still grow
+    return {
+        "trials": len(seen),
+        "trials_per_second": len(seen) / GROWTH_S,
+        "disk_bytes_per_trial": size / len(seen),
+        "disk_mb_in_ten_minutes": size / GROWTH_S * 600 / 1e6,
+        "runner_growth_bytes_per_trial": (seen[-1] - seen[settled]) / (len(seen) - settled),
+        "show_s": show_s,
+    }
+
+
+def replay(studies: int = 200, blocks: int = 150) -> dict[str, Any]:
+    """A tenant that is 1.3 times as slow beside another; a block takes 0.4 s, the speed walks by 1 % per second."""
+    from cotenant.analyse.estimates.intervals import ratio_interval
+
+    rng = np.random.default_rng(1)
+    widths, held = [], 0
+    for _ in range(studies):
+        walk = np.cumsum(0.01 * np.sqrt(0.13) * rng.normal(size=3 * blocks)).reshape(blocks, 3)
+        windows = walk + 0.01 * rng.normal(size=(blocks, 3))
+        found = ratio_interval(np.log(1.3) + windows[:, 2] - windows[:, 0])
+        assert found.lo is not None
+        assert found.hi is not None
+        widths.append(found.relative_half_width or 0.0)
+        held += found.lo <= 1.3 <= found.hi
+    return {"half_width": statistics.median(widths), "intervals_that_hold": held / studies}
+
+
+def _widths(result: Any) -> dict[str, float]:
+    widths = [
+        tenant.slowdown.relative_half_width
+        for tenant in result.summary.tenants
+        if not tenant.cell.solo and getattr(tenant.slowdown, "relative_half_width", None) is not None
+    ]
+    blocks = max((tenant.blocks for tenant in result.summary.tenants), default=0)
+    return {"median_half_width": statistics.median(widths), "widest_half_width": max(widths), "blocks": blocks}
+
+
+def _valid_share(result: Any) -> float:
+    verdicts = [mix.trials_by_verdict for mix in result.summary.mixes]
+    return sum(one.get("valid", 0) for one in verdicts) / sum(sum(one.values()) for one in verdicts)
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "quick": quick,
+    "busy": busy,
+    "growth": growth,
+    "replay": replay,
+}
+
+
+def measure(parts: list[str] | None = None) -> dict[str, Any]:
+    """All of it, or some, in one run on one machine; with the load of the minute before, which should be near 0."""
+    return {name: {"load_before": os.getloadavg()[0], **PARTS[name]()} for name in parts or PARTS}
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1:]), indent=2))

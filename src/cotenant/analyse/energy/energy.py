@@ -1,0 +1,98 @@
+"""Energy of a stretch of time, with how far it may be off; or why nothing can be claimed for that stretch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cotenant.analyse.energy.power_sensor import GAIN_SHARE, Floats, PowerSensor
+from cotenant.analyse.energy.sensor_faults import resets
+
+Source = Literal["counter", "power"]
+
+COVERED_SHARE = 0.8
+"""Readings of a counter that cover less of a stretch tell too little of the rest."""
+LONGEST_SILENCE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of one device over one stretch."""
+
+    joules: float | None
+    """None: nothing can be claimed, see ``refused``."""
+    uncertainty_j: float = 0.0
+    """It may be off by this much, up or down: the meter's gain, the stretch's edges, and what the sensor didn't see."""
+    source: Source = "counter"
+    n: int = 0
+    """Readings behind it."""
+    refused: str | None = None
+
+
+def from_counter(t_s: Floats, joules: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
+    """From the driver's energy counter: exact but for its gain and one update at either edge."""
+    t_s, joules = _within(t_s, joules, begin_s, end_s, sensor)
+    if (why := _too_short(begin_s, end_s, sensor)) is not None:
+        return _refused(why, "counter")
+    if t_s.size < 2:
+        return _refused("the energy counter was read less than twice in the stretch", "counter")
+    if resets(joules).size:
+        return _refused("the energy counter started again in the stretch: the driver was reloaded", "counter")
+    first, last = max(begin_s, float(t_s[0])), min(end_s, float(t_s[-1]))
+    if last - first < COVERED_SHARE * (end_s - begin_s):
+        return _refused(
+            f"the energy counter was read for {max(0.0, last - first):.1f} s of the stretch only", "counter"
+        )
+    mean_w = float(np.interp(last, t_s, joules) - np.interp(first, t_s, joules)) / (last - first)
+    used = mean_w * (end_s - begin_s)
+    edges = mean_w * (sensor.period_s * np.sqrt(2) + (end_s - last) + (first - begin_s))
+    return Energy(used, float(np.hypot(GAIN_SHARE * used, edges)), "counter", int(t_s.size))
+
+
+def from_power(t_s: Floats, watts: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> Energy:
+    """From power readings: each value stands for the time since the one before, seen or not."""
+    t_s, watts = _within(t_s, watts, begin_s, end_s, sensor)
+    if (why := _too_short(begin_s, end_s, sensor)) is not None:
+        return _refused(why, "power")
+    if t_s.size < 2:
+        return _refused("power was read less than twice in the stretch", "power")
+    silence = float(np.max(np.diff(np.concatenate(([begin_s], np.clip(t_s, begin_s, end_s), [end_s])))))
+    if silence > max(LONGEST_SILENCE_S, 10 * sensor.period_s):
+        return _refused(f"power gave no reading for {silence:.1f} s of the stretch", "power")
+    grid = np.unique(np.concatenate((t_s[(t_s > begin_s) & (t_s < end_s)], [begin_s, end_s])))
+    shown = np.interp(grid, t_s, watts)
+    used = float(np.sum(np.diff(grid) * (shown[1:] + shown[:-1]) / 2))
+    spread = float(np.std(watts))
+    updates = max(1.0, (end_s - begin_s) / sensor.period_s)
+    unseen = (end_s - begin_s) * spread * np.sqrt((1 - sensor.duty) / updates)
+    lag = abs(float(shown[-1] - shown[0])) * sensor.window_s / 2
+    edges = used / (end_s - begin_s) * sensor.period_s * np.sqrt(2)
+    return Energy(
+        used, float(np.sqrt((GAIN_SHARE * used) ** 2 + unseen**2 + lag**2 + edges**2)), "power", int(t_s.size)
+    )
+
+
+def shortest_s(sensor: PowerSensor) -> float:
+    """Nothing is claimed for less: within one window, or between two updates, a reading tells of another time."""
+    return max(sensor.window_s, sensor.period_s)
+
+
+def _too_short(begin_s: float, end_s: float, sensor: PowerSensor) -> str | None:
+    least = shortest_s(sensor)
+    if end_s - begin_s >= least:
+        return None
+    length = f"{(end_s - begin_s) * 1e3:.0f} ms"
+    return f"a stretch of {length} is shorter than what the sensor can tell apart, {least * 1e3:.0f} ms"
+
+
+def _within(t_s: Floats, values: Floats, begin_s: float, end_s: float, sensor: PowerSensor) -> tuple[Floats, Floats]:
+    """The readings of the stretch and one around it on either side."""
+    good = np.isfinite(values)
+    t_s, values = t_s[good], values[good]
+    around = max(0.2, 2 * sensor.period_s)
+    near = (t_s >= begin_s - around) & (t_s <= end_s + around)
+    return t_s[near], values[near]
+
+
+def _refused(why: str, source: Source) -> Energy:
+    return Energy(None, source=source, refused=why)

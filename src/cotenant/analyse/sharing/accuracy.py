@@ -1,0 +1,119 @@
+"""How far a whole study can be trusted: how wide its intervals are, and what the machine did meanwhile. Pure."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from cotenant.analyse.estimates.robust import huber
+from cotenant.analyse.estimates.warmup import classify
+
+FEWEST_BLOCKS = 4
+"""To say how much the machine's speed varies."""
+ROBUST_FROM = 12
+"""Blocks from which on single ones count less if they stand out."""
+DISTURBED = 0.75
+"""A block whose slowdowns count for less than this on average was disturbed."""
+FEWEST_REQUESTS = 10
+"""Of a tenant in all windows of a cell."""
+WORTH_NAMING = 0.02
+"""A machine whose speed varies by less is not what makes intervals wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """What a study's slowdowns are good to."""
+
+    widest: float
+    """Largest relative half-width of a slowdown."""
+    typical: float
+    """Median of them."""
+    blocks: int
+    disturbed: int
+    """Blocks that stood out and count less."""
+    speed_variation: float | None
+    """How much a tenant alone differs from one block to the next, as a share; None: too few blocks."""
+    block_s: float
+    """Counted seconds of a block."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "widest": self.widest,
+            "typical": self.typical,
+            "blocks": self.blocks,
+            "disturbed_blocks": self.disturbed,
+            "speed_variation": self.speed_variation,
+            "block_s": self.block_s,
+        }
+
+    def sentence(self) -> str:
+        """In one sentence: good to how much, and why not better."""
+        said = f"Good to ±{_percent(self.widest)}"
+        if self.typical < 0.75 * self.widest:
+            said += f", half of the slowdowns to ±{_percent(self.typical)}"
+        if self.speed_variation is not None and self.speed_variation >= WORTH_NAMING:
+            said += f", because this machine's speed varies by {_percent(self.speed_variation)} from block to block"
+        if self.disturbed:
+            said += f"; {self.disturbed} of {self.blocks} blocks were disturbed and count less"
+        return said + "."
+
+
+def accuracy_of(
+    widths: Sequence[float | None],
+    logs_by_block: Sequence[Mapping[int, float]],
+    alone_by_block: Sequence[Mapping[int, float]],
+    block_s: float,
+) -> Accuracy | None:
+    """Of one run; None if no slowdown has an interval.
+
+    Args:
+        widths: Relative half-widths of all slowdowns.
+        logs_by_block: Logarithms of every tenant's slowdowns, by block.
+        alone_by_block: Logarithms of every tenant's times alone, by block.
+        block_s: Counted seconds of a block.
+    """
+    known = [width for width in widths if width is not None]
+    if not known:
+        return None
+    return Accuracy(
+        widest=max(known),
+        typical=median(known),
+        blocks=len({block for logs in logs_by_block for block in logs}),
+        disturbed=disturbed_blocks(logs_by_block),
+        speed_variation=speed_variation(alone_by_block),
+        block_s=block_s,
+    )
+
+
+def disturbed_blocks(logs_by_block: Iterable[Mapping[int, float]]) -> int:
+    """Blocks that stand out in most of the slowdowns that they have a part in."""
+    weights: dict[int, list[float]] = {}
+    for logs in logs_by_block:
+        if len(logs) >= ROBUST_FROM:
+            for block, weight in zip(logs, huber(np.array(list(logs.values()))).weights, strict=True):
+                weights.setdefault(block, []).append(float(weight))
+    return sum(sum(found) / len(found) < DISTURBED for found in weights.values())
+
+
+def speed_variation(alone_by_block: Iterable[Mapping[int, float]]) -> float | None:
+    """How much times alone differ between neighbouring blocks: the median over tenants of a robust spread."""
+    spreads = []
+    for logs in alone_by_block:
+        series = np.array([logs[block] for block in sorted(logs)])
+        if series.size >= FEWEST_BLOCKS:
+            spreads.append(float(np.sqrt(np.mean(np.diff(series) ** 2) / 2)))
+    return math.expm1(median(spreads)) if spreads else None
+
+
+def unsteady(logs: Mapping[int, float]) -> str | None:
+    """How a slowdown moved over the blocks of a run, if it did: `warm-up`, `slowdown` or `no steady state`."""
+    kind = classify(np.exp([logs[block] for block in sorted(logs)]))
+    return None if kind == "flat" else kind
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %" if share < 0.1 else f"{share * 100:.0f} %"

@@ -1,0 +1,62 @@
+"""Intervals of simulated numbers: the noise of the arrivals, widened by how far the simulation was from real GPUs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.estimates.quantiles import QuantileEstimate
+from cotenant.tenancy.records import ModelError
+
+Ends = tuple[float, float]
+WIDENED = "and the simulation's error"
+_INVERSE = ("stp", "harmonic_speedup")
+"""Metrics that fall as tenants slow down."""
+_EVENNESS = ("fairness", "jain")
+"""Metrics of how alike tenants fare, at most 1."""
+
+
+def time_range(error: ModelError, *, solo: bool, tail: bool = False) -> Ends:
+    """Of a time: alone its own error; shared also that of the slowdown, as two independent ones."""
+    if solo:
+        return error.time
+    shared = error.tail if tail else error.slowdown
+    low = -math.hypot(math.log(error.time[0]), math.log(shared[0]))
+    high = math.hypot(math.log(error.time[1]), math.log(shared[1]))
+    return math.exp(low), math.exp(high)
+
+
+def inverse(ends: Ends) -> Ends:
+    """The same of a rate."""
+    return 1 / ends[1], 1 / ends[0]
+
+
+def widened(number: Number, ends: Ends, *, most: float = math.inf) -> Number:
+    """A number with an interval that holds the simulation's error too."""
+    if not isinstance(number, Estimate):
+        return number
+    low = (number.est if number.lo is None else number.lo) * min(ends[0], 1.0)
+    high = (number.est if number.hi is None else number.hi) * max(ends[1], 1.0)
+    return replace(number, lo=low, hi=min(high, most), method=f"{number.method} {WIDENED}")
+
+
+def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate:
+    """The same of a quantile; an end that lies beyond the data stays so."""
+    if quantile.est is None:
+        return quantile
+    low = None if quantile.lo is None else quantile.lo * min(ends[0], 1.0)
+    high = None if quantile.hi is None else quantile.hi * max(ends[1], 1.0)
+    return replace(quantile, lo=low, hi=high, method=f"{quantile.method} {WIDENED}")
+
+
+def of_metric(name: str, errors: Sequence[ModelError]) -> Ends:
+    """Of a metric of a mix: as if the simulation were off for all of its tenants in the same direction.
+
+    How alike they fare differs by as much as their errors may differ.
+    """
+    low = math.exp(sum(math.log(one.slowdown[0]) for one in errors) / len(errors))
+    high = math.exp(sum(math.log(one.slowdown[1]) for one in errors) / len(errors))
+    if name in _EVENNESS:
+        return math.sqrt(low / high), math.sqrt(high / low)
+    return inverse((low, high)) if name in _INVERSE else (low, high)

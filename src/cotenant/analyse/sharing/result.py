@@ -1,0 +1,99 @@
+"""What runs came to: all that `show` prints, as values."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cotenant.analyse.decision import Answer, decide
+from cotenant.analyse.decision.in_words import in_words
+from cotenant.analyse.device_use import DeviceUse
+from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.plain import plain
+from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
+from cotenant.analyse.tabular import Row, Tabular
+
+
+@dataclass(frozen=True)
+class Result(Tabular):
+    """One run, or several together. As a table it has a row for each tenant of each mix."""
+
+    folders: tuple[Path, ...]
+    manifests: tuple[Mapping[str, Any], ...]
+    """Of each run: study, device, sensors, environment."""
+    summary: Summary
+    reasons: Mapping[str, str]
+    """For each check that failed: why, in the words of the latest trial."""
+    device_use: tuple[DeviceUse, ...]
+    """What each mix did to the device; empty without sensors of an accelerator."""
+    sweeps: tuple[Sweep, ...]
+    """Time, power and energy by clock or power limit, where the study swept them."""
+    notes: tuple[str, ...]
+    """What to know before reading any number."""
+    sentences: tuple[str, ...]
+    """What was found; `answer` says what to do."""
+
+    @property
+    def tenants(self) -> tuple[TenantSummary, ...]:
+        """Every tenant of every mix."""
+        return self.summary.tenants
+
+    @property
+    def mixes(self) -> tuple[MixSummary, ...]:
+        """Every mix, as it was shared."""
+        return self.summary.mixes
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder; the first, if there are several runs."""
+        return self.folders[0]
+
+    @property
+    def why(self) -> str:
+        """Why the run ended: precise enough, time budget used, all blocks done."""
+        return str(self.manifests[0].get("why") or self.manifests[0].get("state") or "")
+
+    @property
+    def answer(self) -> Answer:
+        """What to do: who may share, how, and what would decide the rest."""
+        return decide(self.summary)
+
+    @property
+    def usable(self) -> bool:
+        """At least half of the trials are valid."""
+        return mostly_valid(sum((Counter(mix.trials_by_verdict) for mix in self.mixes), Counter()))
+
+    def rows(self) -> list[Row]:
+        """A row for each tenant of each mix: estimates with their ends, in plain columns."""
+        found = []
+        for one in self.tenants:
+            row: dict[str, Any] = {**one.cell.to_json(), "tenant": one.tenant, "requests": one.requests}
+            numbers = {
+                "throughput_rps": one.throughput_rps,
+                **{f"{name}_ms": number for name, number in one.latency_ms.items()},
+                "mean_ms": one.mean_latency_ms,
+                "slowdown": one.slowdown,
+            }
+            for name, number in numbers.items():
+                row |= {name: number.est, f"{name}_lo": number.lo, f"{name}_hi": number.hi}
+            found.append(plain(row))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """As `show --json` prints it; see `Summary.to_json`."""
+        more = {
+            "answer": in_words(self.answer),
+            "device_use": self.device_use,
+            "sweeps": self.sweeps,
+            "notes": self.notes,
+            "sentences": self.sentences,
+        }
+        whole: dict[str, Any] = {**self.summary.to_json(), **plain(more)}
+        return whole
+
+
+def mostly_valid(trials_by_verdict: Mapping[str, int]) -> bool:
+    """At least half of the trials are valid, and some are: a run that can be used."""
+    valid = trials_by_verdict.get("valid", 0)
+    return valid > 0 and 2 * valid >= sum(trials_by_verdict.values())

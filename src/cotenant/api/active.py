@@ -1,0 +1,135 @@
+"""`run --active`: measure the mixes that tell most, predict the others, stop when all are known well enough."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.measure.events import Listener, silent
+
+if TYPE_CHECKING:
+    from cotenant.prediction.interference.forecast import MixForecast, Prediction
+    from cotenant.study.model import Study
+
+WIDTH = 0.1
+"""Relative half-width at which a slowdown counts as known."""
+ROUND_SHARE = 0.08
+"""Of all mixes, how many are measured before it is asked again what to measure."""
+FEWEST_PER_ROUND = 2
+MEASURED = ("measured", "simulated,")
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveResult:
+    """What was measured, and what is known of every mix."""
+
+    folders: tuple[Path, ...]
+    """One run per round."""
+    prediction: "Prediction"
+    measured: int
+    """Mixes that were measured, of ``mixes``; each under every way to share."""
+    mixes: int
+    why: str
+    """Why it stopped."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "folders": [str(folder) for folder in self.folders],
+            "measured": self.measured,
+            "mixes": self.mixes,
+            "why": self.why,
+            "prediction": self.prediction,
+        }
+
+
+def run_active(
+    study: "str | Path | Study",
+    *,
+    device: str | None = None,
+    overrides: Sequence[str] = (),
+    width: float = WIDTH,
+    out: Path = Path("runs"),
+    listener: Listener = silent,
+) -> ActiveResult:
+    """Measure a study in rounds until every mix is known, measured or predicted.
+
+    The first round measures every tenant alone and beside the next one of the study. After each round the mixes that
+    tell most about the others are measured, as `predict --next` names them.
+
+    Args:
+        study: A built-in study's name, a YAML file, or a study.
+        device: Where, instead of the study's own device.
+        overrides: `key=value` each, as `--set`.
+        width: Relative half-width of the 90 % interval at which a slowdown counts as known.
+        out: The folder in which each round gets a folder of its own.
+        listener: Told what happens while it goes on.
+
+    Raises:
+        CotenantError: Nothing that was measured is lost.
+    """
+    from cotenant.api.predict import predict
+    from cotenant.api.run import run
+    from cotenant.study.files import load_study, study_from
+    from cotenant.study.model import Study
+
+    if not isinstance(study, Study):
+        study = load_study(study, overrides)
+    elif overrides:
+        study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
+    groups = {mix.members for mix in study.mix_list()}
+    per_round = max(FEWEST_PER_ROUND, round(ROUND_SHARE * len(groups)))
+    deadline = None if study.budget_s is None else time.monotonic() + study.budget_s
+    chosen = _ring(tuple(study.tenants), groups)
+    folders: list[Path] = []
+    done: set[tuple[str, ...]] = set()
+    while True:
+        left_s = None if deadline is None else max(deadline - time.monotonic(), 1.0)
+        part = _round(study, chosen, left_s, first=not folders)
+        folders.append(run(part, device=device, out=out, listener=listener).folder)
+        done |= set(chosen)
+        found = predict(study, device=device, runs=folders, next_mixes=4 * len(groups))
+        unknown = [one for one in found.mixes if not _is_known(one, width)]
+        wanted = list(dict.fromkeys(one.mix for one in found.next if one.mix not in done))
+        why = _reason(unknown, wanted, deadline, width)
+        if why is not None:
+            return ActiveResult(tuple(folders), found, len(done), len(groups), why)
+        chosen = wanted[:per_round]
+
+
+def _ring(tenants: tuple[str, ...], groups: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Every tenant beside the next, as far as the study has such mixes; any two mixes if it has none."""
+    pairs = [(first, tenants[(place + 1) % len(tenants)]) for place, first in enumerate(tenants)]
+    there = [group for pair in pairs for group in (pair, pair[::-1]) if group in groups]
+    return list(dict.fromkeys(there)) or sorted(groups)[:FEWEST_PER_ROUND]
+
+
+def _round(study: "Study", chosen: Sequence[tuple[str, ...]], left_s: float | None, *, first: bool) -> "Study":
+    from cotenant.study.mixes import MixLists
+
+    lists = MixLists(groups={f"m{number}": group for number, group in enumerate(chosen, 1)})
+    mixes = ("solo", lists) if first else (lists,)
+    return study.model_copy(update={"mixes": mixes, "budget_s": left_s}).placed(study.places)
+
+
+def _is_known(mix: "MixForecast", width: float) -> bool:
+    for one in mix.tenants:
+        ends = one.slowdown.lo, one.slowdown.hi
+        if one.basis.startswith(MEASURED):
+            continue
+        if ends[0] is None or ends[1] is None or (ends[1] - ends[0]) / 2 > width * one.slowdown.est:
+            return False
+    return True
+
+
+def _reason(
+    unknown: Sequence["MixForecast"], wanted: Sequence[Any], deadline: float | None, width: float
+) -> str | None:
+    if not unknown:
+        return f"every mix is known to ±{100 * width:g} %, measured or predicted"
+    if not wanted:
+        return "every mix was measured"
+    if deadline is not None and time.monotonic() >= deadline:
+        return f"the time budget is used; {len(unknown)} mixes are known less well than ±{100 * width:g} %"
+    return None

@@ -1,0 +1,12 @@
+"""Runs as callers name them: one folder or several, as text or as paths."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+Runs = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+def run_paths(runs: Runs) -> list[Path]:
+    """The folders as paths."""
+    return [Path(runs)] if isinstance(runs, str | PathLike) else [Path(run) for run in runs]

@@ -1,0 +1,213 @@
+"""`plan --check`: a plan under simulated arrivals, with the scheduler that will serve it.
+
+Each tenant has a worker of its own, as every way to share in a plan gives it; neighbours make it as much slower as the
+plan's prediction says. Requests come by the tenant's own process (bursts included), are batched, ordered and shed by
+the scheduler, and count as kept if they are done within the objective.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotenant.errors import StudyError
+
+if TYPE_CHECKING:
+    from cotenant.api.plan_predictor import Simulation
+    from cotenant.scheduling import TenantCosts
+
+SEEDS = range(11, 19)
+LEAST_REQUESTS, MOST_REQUESTS, LONGEST_S = 600, 3000, 600.0
+OBJECTIVES = 20
+"""A window is at least this many objectives long, so that a queue has the time to grow."""
+_HINT = "write one with `cotenant plan tenants.yaml --devices ... --out plan.yaml`"
+
+
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """One tenant of a plan under simulated arrivals."""
+
+    device: str
+    tenant: str
+    rate_rps: float
+    objective_ms: float
+    wanted: float
+    """Part of the requests that have to be done within the objective."""
+    attained: float
+    lo: float
+    hi: float
+    """95 % interval over the seeds."""
+    shed: float
+    p99_ms: float
+    requests: int
+
+    @property
+    def verdict(self) -> str:
+        """`kept`, `missed`, or `can't tell` where the interval holds the part that is wanted."""
+        if self.lo >= self.wanted:
+            return "kept"
+        return "missed" if self.hi < self.wanted else "can't tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """All tenants of a plan."""
+
+    source: str
+    tenants: tuple[Attained, ...]
+    basis: str = "simulated: scheduler and arrivals; service times predicted"
+
+    @property
+    def keeps_all(self) -> bool:
+        """No objective is missed for certain, and none is in doubt."""
+        return all(one.verdict == "kept" for one in self.tenants)
+
+
+def check_plan(path: Path) -> Checked:
+    """Simulate a plan.
+
+    Args:
+        path: A plan.yaml.
+
+    Raises:
+        StudyError: It can't be read or isn't a plan.
+    """
+    document = read_plan(path)
+    found = []
+    for device in document["devices"]:
+        for name, seat in device["tenants"].items():
+            if seat.get("expected") and seat.get("rate_rps", 0) > 0:
+                found.append(attained(device, name, seat))
+    return Checked(str(path), tuple(found))
+
+
+def read_plan(path: Path) -> Mapping[str, Any]:
+    """The document of a plan.yaml.
+
+    Raises:
+        StudyError: It can't be read or isn't a plan.
+    """
+    from cotenant.study.tree import NotYaml, read
+
+    try:
+        data = read(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None
+    except NotYaml as error:
+        raise StudyError(f"{path}:{error.line}: {error}", hint=_HINT) from None
+    whole = isinstance(data, dict) and data.get("plan") == 1 and isinstance(data.get("devices"), list)
+    needed = ("kind", "sharing", "tenants")
+    if not whole or any(not isinstance(one, dict) or any(key not in one for key in needed) for one in data["devices"]):
+        raise StudyError(f"{path} is not a plan", hint=_HINT)
+    found: Mapping[str, Any] = data
+    return found
+
+
+def attained(
+    device: Mapping[str, Any], name: str, seat: Mapping[str, Any], *, seeds: Iterable[int] = SEEDS
+) -> Attained:
+    """One tenant of a plan's document under simulated arrivals."""
+    from cotenant.scheduling import Contract, Scheduler
+    from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
+    from cotenant.tenancy.arrivals import arrivals_ns
+    from cotenant.tenancy.load import Load
+
+    simulation = _simulation(device, name, seat)
+    costs, noise = _costs(simulation, device, seat)
+    objective_s, quantile = _objective(seat["expected"], costs.steps)
+    rate = float(seat["rate_rps"])
+    length = min(max(LEAST_REQUESTS / rate, OBJECTIVES * objective_s), LONGEST_S, MOST_REQUESTS / rate)
+    load = Load(kind="gamma", rate_rps=rate, cv=float(seat.get("cv", 1.0)))
+    parts, shed, times, count = [], 0, [], 0
+    for seed in seeds:
+        due = arrivals_ns(load, seed=seed, horizon_s=length) / 1e9
+        if not due.size:
+            continue
+        scheduler = Scheduler([(Contract(name, objective_s), costs)])
+        worker = SimulatedDevice({name: costs}, noise=noise, seed=seed)
+        result = simulate([Arrival(float(time), name) for time in due], scheduler, worker)
+        parts.append(result.attainment()[name])
+        shed += sum(one.done is None for one in result.outcomes)
+        times += [one.latency_s for one in result.outcomes if one.latency_s is not None]
+        count += due.size
+    lo, hi = _interval(parts)
+    return Attained(
+        device=str(device.get("name", device["kind"])),
+        tenant=name,
+        rate_rps=rate,
+        objective_ms=objective_s * 1e3,
+        wanted=quantile,
+        attained=float(np.mean(parts)),
+        lo=lo,
+        hi=hi,
+        shed=shed / max(count, 1),
+        p99_ms=float(np.quantile(times, 0.99)) * 1e3 if times else float("inf"),
+        requests=count,
+    )
+
+
+def _interval(parts: list[float]) -> tuple[float, float]:
+    """Student's, over the seeds; seeds that all agree say no more than their number of requests allows."""
+    from scipy.stats import t
+
+    mean = float(np.mean(parts))
+    if len(parts) < 2:
+        return 0.0, 1.0
+    half = float(t.ppf(0.975, len(parts) - 1)) * float(np.std(parts, ddof=1)) / np.sqrt(len(parts))
+    return max(mean - half, 0.0), min(mean + half, 1.0)
+
+
+def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple[float, float]:
+    """The time of a whole request and its quantile; of a generating tenant that of its first output and all others."""
+    whole = {key: value for key, value in expected.items() if key.startswith("p")}
+    label, limit = next(iter((whole or expected).items()))
+    if whole:
+        total = float(limit["limit_ms"])
+    else:
+        first = [float(one["limit_ms"]) for key, one in expected.items() if key.startswith("ttft")]
+        each = [float(one["limit_ms"]) for key, one in expected.items() if key.startswith("tpot")]
+        total = (first[0] if first else 0.0) + (each[0] if each else 0.0) * max(steps, 1)
+    return total / 1e3, float(label.rpartition("p")[2]) / 100
+
+
+def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> "Simulation":
+    from cotenant.api.plan_predictor import Simulation
+    from cotenant.devices.simulated.device import open_simulated
+    from cotenant.planning.tenants_file import PlannedEntry
+
+    runs = seat.get("runs")
+    if not isinstance(runs, dict):
+        raise StudyError(f"the plan doesn't say what {name} runs", hint=_HINT)
+    entry = PlannedEntry.model_validate({**runs, "rate": f"{seat['rate_rps']:.9f}/s", "batch": seat["batch"]})
+    kind = str(device["kind"])
+    return Simulation([entry.planned(name)], {name: entry}, {kind: open_simulated(kind)}, risk=0.1)
+
+
+def _costs(simulation: "Simulation", device: Mapping[str, Any], seat: Mapping[str, Any]) -> "tuple[TenantCosts, float]":
+    """What requests cost on the part and beside the neighbours that the plan gives them, and how much that varies.
+
+    The plan's slowdown is over the whole device alone, so that it holds the part too.
+    """
+    from cotenant.scheduling import BatchCurve, TenantCosts, chunk_cost
+
+    kind, batch = str(device["kind"]), int(seat["batch"])
+    slowdown = float(seat.get("slowdown", 1.0))
+    sizes = sorted({1, batch, *(2**power for power in range(12) if 2**power < batch)})
+    profiles = {size: simulation.profile(kind, 0, size, "", float("nan")) for size in sizes}
+    one = profiles[1]
+    noise = 0.05
+    if one.outputs > 1:
+        step = chunk_cost(one.step_ms / 1e3 * slowdown, spread=noise)
+        curve = _curve(sizes, [profiles[size].step_ms for size in sizes])
+        prompt = chunk_cost(one.first_ms / 1e3 * slowdown, spread=noise)
+        return TenantCosts((prompt,), BatchCurve(), step, BatchCurve(curve), one.outputs - 1), noise
+    curve = _curve(sizes, [profiles[size].alone_ms for size in sizes])
+    return TenantCosts((chunk_cost(one.alone_ms / 1e3 * slowdown, spread=noise),), BatchCurve(curve)), noise
+
+
+def _curve(sizes: list[int], times: list[float]) -> tuple[float, ...]:
+    between = np.interp(np.arange(1, sizes[-1] + 1), sizes, times) / times[0]
+    return tuple(float(one) for one in np.maximum.accumulate(between))

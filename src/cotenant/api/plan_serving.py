@@ -1,0 +1,191 @@
+"""`plan` for serving tenants: from a file with rates and objectives to devices, cost and configuration."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.errors import CotenantError
+from cotenant.text import amount
+
+if TYPE_CHECKING:
+    from cotenant.planning.exports.model import Model
+    from cotenant.planning.mixes.judge import Minimise
+    from cotenant.planning.mixes.moves import Move
+    from cotenant.planning.mixes.plan import ServingPlan
+    from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
+
+SECONDS, RISK = 30.0, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan and the file that it is for."""
+
+    plan: "ServingPlan"
+    source: str
+    devices: str
+    models: "Mapping[str, Model]"
+    """By tenant."""
+
+
+def plan_tenants(
+    tenants: Path,
+    devices: str,
+    *,
+    minimise: "Minimise" = "cost",
+    seconds: float = SECONDS,
+    risk: float = RISK,
+    prices: Mapping[str, float] | None = None,
+    runs: Sequence[Path] = (),
+    told: Callable[[str], None] = lambda _: None,
+) -> Planned:
+    """The best plan that keeps every objective at the upper end of what is predicted.
+
+    Args:
+        tenants: A YAML file.
+        devices: What there is: `sim:a100-sxm4-80gb*4, sim:t4*2`.
+        minimise: `cost`, `energy` or `latency`.
+        seconds: Time for the search, beside that of the predictions.
+        risk: How often an objective may be missed if the prediction's error is what its validation says.
+        prices: Dollars per hour by kind of device, before the file's and the table's.
+        runs: Runs whose measurements correct the predictions; tenants are matched by name.
+        told: Called with a sentence when something is found.
+
+    Raises:
+        CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
+    """
+    from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_evidence import use_runs
+    from cotenant.api.plan_predictor import ClosedForm, Engine, Simulation
+    from cotenant.planning.mixes.make import Ask, Impossible, make_plan
+    from cotenant.planning.tenants_file import read_tenants
+
+    if not 0 < risk < 0.5:
+        raise CotenantError(f"the risk has to be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
+    file = read_tenants(tenants)
+    wanted = file.planned()
+    kinds, gpus = kinds_of(devices, {**file.prices, **(prices or {})}, priced=minimise == "cost")
+    told(f"describing {amount(len(wanted), 'tenant')} on {amount(len(kinds), 'kind')} of device")
+    rough = ClosedForm(Simulation(wanted, file.tenants, gpus, risk=risk))
+    if runs:
+        told(use_runs(runs, rough))
+    ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
+    closer = Engine(rough.simulation, rough)
+    try:
+        found = make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+    except Impossible as error:
+        could = _could(error.tenants, file, {kind.name for kind in kinds}, risk)
+        raise CotenantError(error.message, hint=could or error.hint) from None
+    return Planned(found, str(tenants), devices, {name: _model(entry) for name, entry in file.tenants.items()})
+
+
+def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
+    """Which device of the price table could serve these tenants, the cheapest first; None: none."""
+    from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_predictor import ClosedForm, Simulation
+    from cotenant.planning.mixes.prices import PRICES
+    from cotenant.planning.mixes.replicas import replicas_of
+
+    tenants = [tenant for tenant in file.planned() if tenant.name in names]
+    for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h):
+        if f"sim:{kind}" in tried:
+            continue
+        kinds, gpus = kinds_of(f"sim:{kind}*8", {}, priced=True)
+        counts = replicas_of(tenants, kinds, ClosedForm(Simulation(tenants, file.tenants, gpus, risk=risk)))
+        if all(count is not None for count in counts):
+            return f"sim:{kind} could: add it to --devices; or relax the objective"
+    return None
+
+
+def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]:
+    """Write a plan as the configuration of another tool.
+
+    Args:
+        planned: The plan.
+        target: `cotenant`, `triton`, `vllm`, `kubernetes`, `ray` or `shell`.
+        folder: Where; made if it isn't there.
+
+    Raises:
+        CotenantError: The target can't express the plan, there is no such target, or the folder can't be written.
+    """
+    from cotenant.planning.exports.targets import TARGETS
+
+    if target not in TARGETS:
+        raise CotenantError(f"there is no export for {target!r}", hint=f"there are {', '.join(TARGETS)}")
+    files = TARGETS[target](planned.plan, planned.models)
+    written = []
+    for name, text in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another folder") from None
+        if name.endswith(".sh"):
+            path.chmod(0o755)
+        written.append(path)
+    return tuple(written)
+
+
+def write_plan_page(planned: Planned, path: Path) -> None:
+    """Write the plan as an HTML page that needs no network.
+
+    Raises:
+        CotenantError: The file can't be written.
+    """
+    from cotenant.reporting.html.plan_page import page
+
+    try:
+        path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+
+
+def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
+    """What leads from an older plan to this one, the cheapest moves first.
+
+    Args:
+        planned: The new plan.
+        old: The older one's plan.yaml.
+
+    Raises:
+        CotenantError: It can't be read or isn't a plan.
+    """
+    from cotenant.api.plan_check import read_plan
+    from cotenant.planning.mixes.moves import moves
+    from cotenant.planning.mixes.plan import to_document
+
+    return moves(read_plan(old), to_document(planned.plan))
+
+
+def write_plan(planned: Planned, path: Path) -> None:
+    """Write plan.yaml, for `--check` and for carrying it out."""
+    from cotenant.planning.mixes.plan import to_document
+    from cotenant.study.tree import write
+
+    runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
+    head = f"# {planned.source} on {planned.devices}; written by `cotenant plan`.\n"
+    try:
+        path.write_text(head + write(to_document(planned.plan, runs)), encoding="utf-8")
+    except OSError as error:
+        raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
+
+
+_NOT_RUN = ("rate", "load", "slo", "batch", "near", "apart", "replicas", "isolation", "job", "priority", "share")
+
+
+def _model(entry: "PlannedEntry") -> "Model":
+    from cotenant.planning.exports.model import Model
+
+    given = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(_NOT_RUN))
+    return Model(
+        workload=entry.workload,
+        generates=entry.mode == "generate",
+        seq=entry.seq,
+        tokens=entry.tokens,
+        dtype=entry.dtype,
+        weights=entry.weights,
+        runs=given,
+    )

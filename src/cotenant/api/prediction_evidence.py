@@ -1,0 +1,117 @@
+"""Which runs a prediction learns from, and whether they are of the device that is asked about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.errors import PredictionError
+
+if TYPE_CHECKING:
+    from cotenant.api.prediction_inputs import Place
+    from cotenant.prediction.interference.gathered import Gathered
+    from cotenant.store.folder import RunFolder
+
+FROM_DATABASE = "db"
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What runs on this kind of device say."""
+
+    found: "Gathered"
+    bytes_per_s: float | None
+    """Peak rate of memory, where a run recorded it."""
+    notes: tuple[str, ...] = ()
+
+
+def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None) -> Learnt:
+    """Read the runs.
+
+    Args:
+        runs: Folders, saved names, or `db`.
+        place: The device that is asked about.
+        db: The database's folder instead of the usual one.
+
+    Raises:
+        PredictionError: A named run is of another device, or the database has none of this one.
+    """
+    from cotenant.analyse.sharing.peaks import peaks_of
+    from cotenant.prediction.interference.gathered import gathered
+    from cotenant.store import baselines
+    from cotenant.store.evidence import evidence
+    from cotenant.store.folder import RunFolder
+    from cotenant.store.reading import open_runs
+
+    folders: dict[str, RunFolder] = {}
+    notes: list[str] = []
+    for run in runs:
+        if str(run) == FROM_DATABASE and not Path(run).exists():
+            found, lost = _of_database(place, db)
+            folders |= {folder.run: folder for folder in found}
+            notes += lost
+        else:
+            folder = RunFolder.open(baselines.resolve(str(run)))
+            _require_same(folder, place)
+            folders[folder.run] = folder
+    known = []
+    if folders:
+        with open_runs([folder.path for folder in folders.values()]) as opened:
+            known = evidence(opened)
+    peaks = [peaks_of(folder.manifest).bytes_per_s for folder in folders.values()]
+    result = gathered(known)
+    if result.open_loads:
+        notes.append(
+            f"{result.open_loads} observations under open loads were left aside: predictions rest on closed loads."
+        )
+    return Learnt(result, max((peak for peak in peaks if peak), default=None), tuple(notes))
+
+
+def kind_of(description: Mapping[str, Any]) -> str:
+    """What makes two devices one kind: the model, and of a CPU the number of its cores."""
+    from cotenant.analyse.sharing.peaks import cores_of
+
+    model = str(description.get("model") or description.get("title") or description.get("name") or "unknown device")
+    cores = description.get("cores")
+    return f"{model}, {cores_of({'device_description': description})} cores" if cores else model
+
+
+def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], list[str]]":
+    """Runs of the database on this kind of device whose folders are still beside it."""
+    from cotenant.api.db import home_of
+    from cotenant.store.database import index
+    from cotenant.store.folder import RunFolder
+
+    home = home_of(db)
+    runs = [source for source in index.read(home).values() if source.kind == "run"]
+    beside = [RunFolder.open(path.parent) for path in sorted(home.parent.glob("**/manifest.json"))]
+    there = {folder.run: folder for folder in beside}
+    lost = sum(source.name not in there for source in runs)
+    known = (there[source.name] for source in runs if source.name in there)
+    folders = [folder for folder in known if _same(folder, place)]
+    if not folders:
+        raise PredictionError(
+            f"the database at {home} has no run on {place.kind}",
+            hint="measure and add one: cotenant run STUDY, then cotenant db add RUN",
+        )
+    said = [f"{lost} of the database's {len(runs)} runs were left aside: their folders are gone."] if lost else []
+    return folders, said
+
+
+def _require_same(folder: "RunFolder", place: "Place") -> None:
+    from cotenant.analyse.sharing.peaks import described
+
+    if not _same(folder, place):
+        kind = kind_of(described(folder.manifest))
+        simulated = " (simulated)" if folder.manifest.get("simulated") else ""
+        raise PredictionError(
+            f"{folder.path} was measured on {kind}{simulated}, and the question is about {place.kind}",
+            hint=f"measure there: cotenant run STUDY --device {place.name}; or ask about the run's own device",
+        )
+
+
+def _same(folder: "RunFolder", place: "Place") -> bool:
+    from cotenant.analyse.sharing.peaks import described
+
+    simulated = bool(folder.manifest.get("simulated"))
+    return kind_of(described(folder.manifest)) == place.kind and simulated == place.simulated

@@ -1,0 +1,34 @@
+"""Limits that the system enforces on this process, where a library enforces its own only now and then."""
+
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cotenant.cli.exits import Exit
+from cotenant.cli.failures import Failure, tell
+
+
+@contextmanager
+def bounded(*, memory_bytes: int, seconds: float) -> Iterator[None]:
+    """Let the process grow by so much memory and go on for so long. A library that does not stop then ends with it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    wanted = pages * resource.getpagesize() + memory_bytes
+    watchdog = threading.Timer(seconds, _end, (seconds,))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        if soft == resource.RLIM_INFINITY or wanted < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+        yield
+    finally:
+        watchdog.cancel()
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _end(seconds: float) -> None:
+    tell(Failure(f"stopped after {seconds:g} s: what was asked can't be interrupted in another way."))
+    os._exit(Exit.ERROR)

@@ -1,0 +1,103 @@
+"""Measured solo times that calibrate a simulated GPU: read from a study's `solo_ms` or a CSV file, and checked."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cotenant.errors import CotenantError, DeviceError
+from cotenant.workloads import find
+from cotenant.workloads.protocol import Dtype, Software, WorkloadSpec
+
+COLUMNS = ("workload", "ms", "batch", "seq", "dtype", "mode", "software", "train")
+_HINT = f"a row has workload and ms (milliseconds per request, alone), and where they matter {', '.join(COLUMNS[2:])}"
+
+
+class SoloTime(BaseModel):
+    """One measured time of a request alone on the whole device; what is None holds for any."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    workload: str
+    ms: float = Field(gt=0)
+    batch: int | None = Field(default=None, ge=1)
+    seq: int | None = Field(default=None, ge=1)
+    dtype: Dtype | None = None
+    mode: str | None = None
+    software: Software | None = None
+    train: bool = False
+    row: str = ""
+    """Where it was written, for sentences."""
+
+    def of_kind(self, spec: WorkloadSpec) -> bool:
+        """It tells something about this workload, at this batch or another."""
+        return (
+            self.workload == spec.name
+            and self.train == spec.train
+            and self.mode in (None, spec.mode)
+            and (self.software or "eager") == (spec.software or "eager")
+            and self.dtype in (None, spec.dtype)
+            and (self.batch is not None or self.seq in (None, spec.seq))
+        )
+
+    def exactly(self, spec: WorkloadSpec) -> bool:
+        """It was measured at this very batch and length."""
+        return self.of_kind(spec) and self.batch in (None, spec.batch) and self.seq in (None, spec.seq)
+
+    def spec(self, like: WorkloadSpec) -> WorkloadSpec:
+        """What was measured."""
+        return like.model_copy(update={"batch": self.batch or like.batch, "seq": self.seq or like.seq})
+
+
+def solo_times(value: Any) -> tuple[SoloTime, ...]:
+    """The times of a study's `solo_ms`: by workload, a list of rows, or the path of a CSV file.
+
+    Raises:
+        DeviceError: The first row that can't be used, in one sentence.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return _read(Path(value).expanduser())
+    if isinstance(value, Mapping):
+        rows: Sequence[Any] = [{"workload": name, "ms": ms} for name, ms in value.items()]
+    elif isinstance(value, Sequence):
+        rows = value
+    else:
+        raise DeviceError(f"solo_ms is {value!r}", hint="write `solo_ms: {resnet50: 4.2}` or the path of a CSV file")
+    return tuple(_row(row, f"row {number} of solo_ms") for number, row in enumerate(rows, 1))
+
+
+def _read(path: Path) -> tuple[SoloTime, ...]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, skipinitialspace=True)
+            names = reader.fieldnames or []
+            unknown = [name for name in names if name not in COLUMNS]
+            if unknown or "workload" not in names or "ms" not in names:
+                wrong = f"a column {unknown[0]!r}" if unknown else "no column 'workload' or 'ms'"
+                raise DeviceError(f"{path} has {wrong}", hint=_HINT)
+            rows = [{key: text for key, text in row.items() if text} for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DeviceError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}", hint=_HINT) from None
+    if not rows:
+        raise DeviceError(f"{path} holds no rows", hint=_HINT)
+    return tuple(_row(row, f"{path}, line {number}") for number, row in enumerate(rows, 2))
+
+
+def _row(row: Any, where: str) -> SoloTime:
+    if not isinstance(row, Mapping):
+        raise DeviceError(f"{where} is {row!r}", hint=_HINT)
+    try:
+        time = SoloTime.model_validate({**row, "row": where})
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        key = ".".join(map(str, problem["loc"]))
+        raise DeviceError(f"{where}: `{key}` is {row.get(key, 'missing')!r}", hint=_HINT) from None
+    try:
+        find(time.workload)
+    except CotenantError as error:
+        raise DeviceError(f"{where}: {error.message}", hint=error.hint) from None
+    return time

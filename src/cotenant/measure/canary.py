@@ -1,0 +1,52 @@
+"""A plain loop as a sensor of how fast a core is at this moment.
+
+On a virtual machine a neighbour on the sibling thread makes a core slower by up to a factor of two, for milliseconds to
+seconds, and no counter of the guest shows it. The time of a fixed piece of arithmetic does.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+STEPS = 400
+"""Of one reading: some 30 microseconds."""
+WINDOW_S = 0.1
+APART = 4
+"""Two windows to be compared stand about this many windows apart in a block."""
+
+
+def reading_ns(now: Callable[[], int] = time.perf_counter_ns) -> int:
+    """How long the loop takes right now."""
+    begin = now()
+    value = 1
+    for _ in range(STEPS):
+        value = (value * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
+    return now() - begin
+
+
+def block_noise(seconds: float = 2.0, window_s: float = WINDOW_S) -> float | None:
+    """How much the ratio of two windows of one block varies on this machine, as a standard deviation of its logarithm.
+
+    Takes as long as it is given, on one core. None: too few windows.
+    """
+    means = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        until = time.monotonic() + window_s
+        total = count = 0
+        while time.monotonic() < until:
+            total += reading_ns()
+            count += 1
+        if count:
+            means.append(math.log(total / count))
+    if len(means) <= 2 * APART:
+        return None
+    series = np.array(means)
+    return float(np.sqrt(np.mean((series[APART:] - series[:-APART]) ** 2)))
+
+
+def expected_half_width(noise: float, blocks: int) -> float:
+    """Of a slowdown after this many blocks, if tenants vary as the loop does."""
+    return 1.96 * noise / math.sqrt(blocks)

@@ -1,0 +1,111 @@
+"""A sequence of windows: the runner begins the first and waits until all have answered, or are lost.
+
+All tenants of a window start at one absolute time. From window to window they go by themselves (see `turns`).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cotenant.measure.gather import Timing
+from cotenant.measure.tenants.arena import Board
+from cotenant.measure.tenants.host_process import HostProcess
+from cotenant.measure.tenants.listening import answers
+from cotenant.measure.tenants.messages import HostResult, SeatProgram, SequenceOrder, WindowTimes
+from cotenant.measure.tenants.seat_run import SeatRun
+from cotenant.measure.tenants.turns import begin
+from cotenant.tenancy.nouns import Trial
+
+START_DELAY_NS = 30_000_000
+"""Between the order and the first start: enough for every host to read it."""
+HANG_S = 10.0
+"""A host that is this much behind its window's deadline, and behind its own slowest request, hangs."""
+
+
+@dataclass(slots=True)
+class Window:
+    """One trial of a sequence, on the runner's side."""
+
+    trial: Trial
+    times: WindowTimes
+    seats: list[SeatRun]
+
+    def timing(self, start_ns: int) -> Timing:
+        """Its absolute times, once it has begun."""
+        opens = start_ns + self.times.lead_ns
+        closes = opens + self.times.window_ns
+        return Timing(start_ns, opens, closes, closes + self.times.patience_ns)
+
+
+def serve_sequence(windows: Sequence[Window], board: Board) -> None:
+    """Carry the windows out and put each seat's result into it; a host that dies or hangs is ended and says so."""
+    board.clear()
+    hosts: dict[HostProcess, list[SeatRun]] = {}
+    for window in windows:
+        for seat in window.seats:
+            hosts.setdefault(seat.host, []).append(seat)
+    times = tuple(window.times for window in windows)
+    for host, mine in hosts.items():
+        host.start_sequence(SequenceOrder(windows=times, programs=_programs(mine)))
+    begin(board, 0, time.monotonic_ns() + START_DELAY_NS)
+
+    def give_up_ns() -> int:
+        at = min(max(board.turn[0], 0), len(windows) - 1)
+        slowest_s = max(seat.ready.request_s for seat in windows[at].seats)
+        allowance_s = HANG_S + 5 * slowest_s * len(windows[at].seats)
+        return windows[at].timing(board.start[at]).deadline_ns + int(allowance_s * 1e9)
+
+    by_place = {(seat.window, seat.index): seat for window in windows for seat in window.seats}
+    silent = set(hosts)
+    for host, answer in answers(list(hosts), give_up_ns):
+        silent.discard(host)
+        if isinstance(answer, HostResult):
+            for result in answer.seats:
+                by_place[result.window, result.index].result = result
+        else:
+            board.stop[0] = 1  # the mix is broken: what the others would still serve can't be counted
+    if silent:
+        board.stop[0] = 1
+    for host in silent:
+        _end_hung(host, hosts[host], board)
+
+
+def begun(windows: Sequence[Window], board: Board) -> list[Window]:
+    """The windows that can be recorded: those that ended, and the one in which a tenant was lost.
+
+    Of a tenant that died, what it had served in windows before is lost with its answer: they are as if never begun.
+    """
+    return [
+        window
+        for number, window in enumerate(windows)
+        if board.start[number]
+        and all(seat.result is not None or not board.page(number).left[seat.index] for seat in window.seats)
+    ]
+
+
+def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:
+    """Of one host: what each of its seats does, in order."""
+    of_seat: dict[int, list[SeatRun]] = {}
+    for seat in seats:
+        of_seat.setdefault(seat.seat, []).append(seat)
+    return tuple(
+        SeatProgram(
+            seat=number,
+            capacity=sum(one.part.capacity for one in mine),
+            windows=tuple(one.order() for one in mine),
+        )
+        for number, mine in of_seat.items()
+    )
+
+
+def _end_hung(host: HostProcess, seats: Sequence[SeatRun], board: Board) -> None:
+    """End a process that does not answer; a tenant in it that had served all it had to is not the one to blame."""
+    hung = f"hung: it gave no answer {HANG_S:g} s after the end of the trial"
+    now = [seat for seat in seats if seat.window == board.turn[0]]
+    stuck = [seat for seat in now if not board.page(seat.window).finished[seat.index]] or now
+    culprits = " and ".join(seat.tenant.name for seat in stuck)
+    for seat in now:
+        seat.fate = f"was ended with its process, in which {culprits} hung"
+    for seat in stuck:
+        seat.fate = hung
+    host.kill(hung)

@@ -1,0 +1,105 @@
+"""A script that sets a machine up for a plan, says what each tenant needs in its environment, and undoes it all."""
+
+from cotenant.planning.exports.model import Models, gpu_index, slug
+from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
+
+_HEAD = """#!/usr/bin/env bash
+# Sets this machine up for a plan of cotenant:  plan.sh up | down | env TENANT
+# Needs root for MIG. GPUs are numbered as nvidia-smi numbers them.
+set -euo pipefail
+state="${COTENANT_STATE:-/tmp/cotenant-plan-$(id -u)}"
+mps_for() {  # one MPS server per GPU
+    export CUDA_MPS_PIPE_DIRECTORY="$state/mps-$1/pipe" CUDA_MPS_LOG_DIRECTORY="$state/mps-$1/log"
+}
+"""
+_TAIL = """
+case "${1:-}" in
+    up) up ;;
+    down) down ;;
+    env) environment "${2:?name a tenant}" ;;
+    *) echo "usage: $0 up | down | env TENANT" >&2; exit 2 ;;
+esac
+"""
+
+
+def export(plan: ServingPlan, models: Models) -> dict[str, str]:
+    """`plan.sh`."""
+    del models
+    up, down, cases = [], [], []
+    for device in plan.devices:
+        index = gpu_index(plan, device)
+        up += _up(device, index)
+        down += _down(device, index)
+        cases += [_environment(device, tenant, index, place) for place, tenant in enumerate(device.tenants)]
+    names = " ".join(tenant.name for device in plan.devices for tenant in device.tenants)
+    lines = [
+        _HEAD,
+        "up() {",
+        '    mkdir -p "$state"',
+        *(f"    {line}" for line in up),
+        "}",
+        "down() {",
+        *(f"    {line}" for line in [*reversed(down), 'rm -rf "$state"']),
+        "}",
+        "environment() {",
+        '    case "$1" in',
+        *cases,
+        f'        *) echo "there is no tenant $1; there are: {names}" >&2; exit 2 ;;',
+        "    esac",
+        "}",
+    ]
+    return {"plan.sh": "\n".join(lines) + _TAIL}
+
+
+def _up(device: PlannedDevice, index: int) -> list[str]:
+    lines = [f"# {device.name}: {', '.join(tenant.name for tenant in device.tenants)}"]
+    if device.sharing == "mps":
+        lines += [
+            f"mps_for {index}",
+            'mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"',
+            f"CUDA_VISIBLE_DEVICES={index} nvidia-cuda-mps-control -d",
+        ]
+    if device.sharing == "mig":
+        lines += [f"nvidia-smi -i {index} -mig 1"]
+        # One by one, so that the list of UUIDs below is in the tenants' order.
+        lines += [f"nvidia-smi mig -i {index} -cgi {tenant.share} -C  # {tenant.name}" for tenant in _by_size(device)]
+        lines += [
+            f"nvidia-smi -i {index} -L | sed -n 's/.*UUID: \\(MIG-[^)]*\\)).*/\\1/p' > \"$state/mig-{index}\"",
+        ]
+    if device.clock_mhz:
+        lines += [f"nvidia-smi -i {index} -lgc {device.clock_mhz:.0f},{device.clock_mhz:.0f}"]
+    return lines
+
+
+def _down(device: PlannedDevice, index: int) -> list[str]:
+    lines = []
+    if device.clock_mhz:
+        lines += [f"nvidia-smi -i {index} -rgc || true"]
+    if device.sharing == "mps":
+        lines += [f"(mps_for {index}; echo quit | nvidia-cuda-mps-control) || true"]
+    if device.sharing == "mig":
+        lines += [
+            f"nvidia-smi -i {index} -mig 0 || true",
+            f"nvidia-smi mig -i {index} -dgi || true",
+            f"nvidia-smi mig -i {index} -dci || true",
+        ]
+    return lines
+
+
+def _by_size(device: PlannedDevice) -> list[SeatedTenant]:
+    """Large instances first: small ones in their places would leave no room for them."""
+    return sorted(device.tenants, key=lambda tenant: (-int(str(tenant.share).partition("g")[0]), str(tenant.share)))
+
+
+def _environment(device: PlannedDevice, tenant: SeatedTenant, index: int, place: int) -> str:
+    visible = ",".join(str(index + number) for number in range(device.devices))
+    settings = [f'echo "export CUDA_VISIBLE_DEVICES={visible}"']
+    if device.sharing == "mig":
+        line = _by_size(device).index(tenant) + 1
+        settings = [f'echo "export CUDA_VISIBLE_DEVICES=$(sed -n {line}p "$state/mig-{index}")"']
+    if device.sharing == "mps":
+        settings += [f'mps_for {index}; echo "export CUDA_MPS_PIPE_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY"']
+        if isinstance(tenant.share, float):
+            settings += [f'echo "export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE={tenant.share:.0f}"']
+    del place
+    return f"        {slug(tenant.name)}) {'; '.join(settings)} ;;"

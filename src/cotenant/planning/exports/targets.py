@@ -1,0 +1,15 @@
+"""The targets by name."""
+
+from collections.abc import Mapping
+
+from cotenant.planning.exports import cotenant, kubernetes, ray, shell, triton, vllm
+from cotenant.planning.exports.model import Export
+
+TARGETS: Mapping[str, Export] = {
+    "cotenant": cotenant.export,
+    "triton": triton.export,
+    "vllm": vllm.export,
+    "kubernetes": kubernetes.export,
+    "ray": ray.export,
+    "shell": shell.export,
+}

@@ -1,0 +1,358 @@
+"""Tenants as the solver sees them: a judge of groups on every way to use every kind of device.
+
+A group fits if the upper end of what is predicted keeps every objective, memory holds it, and wishes are respected.
+Batches are chosen on the way: everyone starts with the batch that takes least of the device, and those whose objective
+would be missed step towards faster ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cotenant.planning.mixes.devices import OWN_PROCESS, DeviceKind
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
+from cotenant.planning.mixes.tenants import ServingTenant, Unit
+from cotenant.planning.solver.problem import NOBODY, Bools, Floats, Ints, Judged, Option
+
+Minimise = Literal["cost", "energy", "latency"]
+CAPPED = "mps with shares"
+SHARES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
+"""Percent; what a tenant may be held to."""
+TOO_MUCH = 1000.0
+FOREVER_MS = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to use one kind of device."""
+
+    kind: int
+    sharing: str
+    """As the device calls it; `CAPPED` is `mps` with a share for each."""
+
+    @property
+    def mode(self) -> str:
+        """The sharing's name in studies."""
+        return "mps" if self.sharing == CAPPED else self.sharing
+
+
+def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
+    """Every way to share every kind, and `mps` with shares where there is `mps`."""
+    return tuple(
+        Way(number, sharing)
+        for number, kind in enumerate(kinds)
+        for way in kind.ways
+        for sharing in ((way, CAPPED) if way == "mps" else (way,))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A group of units laid out on a device, with what is predicted; row by row."""
+
+    mixes: Mixes
+    predicted: Predicted
+    fits: Bools
+
+
+class Judge:
+    """Judges groups of units; remembers what it was asked."""
+
+    def __init__(
+        self,
+        tenants: Sequence[ServingTenant],
+        kinds: Sequence[DeviceKind],
+        units: Sequence[Unit],
+        predictor: Predictor,
+        *,
+        minimise: Minimise = "cost",
+        refused: frozenset[tuple[int, frozenset[int]]] = frozenset(),
+    ) -> None:
+        self.tenants, self.kinds, self.units, self.predictor = tenants, kinds, units, predictor
+        self.minimise, self.refused = minimise, refused
+        self.ways = ways_of(kinds)
+        self.seats = max(len(unit.seats) for unit in units)
+        self._limits = _limits(tenants)
+        self._stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
+        self._apart = _apart(tenants)
+        self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
+        self._ladders: dict[int, Ints] = {}
+        self._needs: dict[int, Floats] = {}
+        self._cuts: dict[tuple[int, int, float], tuple[float, int]] = {}
+
+    def options(self) -> tuple[Option, ...]:
+        """For the solver."""
+        return tuple(Option(way.kind, self.least(self.kinds[way.kind])) for way in self.ways)
+
+    def least(self, kind: DeviceKind) -> float:
+        """What a device costs at least, of what is minimised."""
+        return {"cost": kind.price_per_h, "energy": kind.idle_w, "latency": 0.0}[self.minimise]
+
+    def __call__(self, option: int, groups: Ints) -> Judged:
+        """What the solver asks."""
+        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # the empty places last
+        keys = [(option, row.tobytes()) for row in groups]
+        fresh = {key: row for row, key in enumerate(keys) if key not in self._known}
+        if fresh:
+            rows = list(fresh.values())
+            laid = self.lay_out(option, groups[rows])
+            cost = self._cost(option, laid)
+            for key, fits, busy, one in zip(fresh, laid.fits, laid.predicted.busy, cost, strict=True):
+                self._known[key] = bool(fits), float(busy), float(one)
+        answers = np.array([self._known[key] for key in keys]).reshape(len(keys), 3)
+        return Judged(answers[:, 0] > 0, answers[:, 1], answers[:, 2])
+
+    def lay_out(self, option: int, groups: Ints) -> Laid:
+        """Choose batches and shares, and predict."""
+        way = self.ways[option]
+        tenants, rates = self._seated(groups)
+        allowed = self._allowed(way, tenants, groups, option)
+        if way.sharing == "mig":
+            return self._cut(way, tenants, rates, allowed)
+        share, room = self._shares(way, tenants)
+        ladder = self._ladder(way.kind)
+        step = np.zeros(tenants.shape, np.int64)
+        last = (ladder > 0).sum(axis=1) - 1
+        for _ in range(ladder.shape[1]):
+            mixes = Mixes(
+                self.kinds[way.kind].name, way.mode, tenants, rates, np.maximum(ladder[tenants, step], 1), share
+            )
+            predicted = self.predictor(mixes)
+            late = self._late(tenants, predicted)
+            climb = late & (step < last[tenants])
+            if not climb.any():
+                break
+            step = np.where(climb, step + 1, step)
+        fits = allowed & room & ~late.any(axis=1) & (predicted.busy <= 1)
+        fits &= predicted.memory_bytes.sum(axis=1) <= self.kinds[way.kind].memory_bytes
+        return Laid(mixes, predicted, fits)
+
+    def strain(self, laid: Laid) -> float:
+        """The worst of a mix's latencies over its limits, at the upper end."""
+        upper = laid.predicted.latency_ms.upper[0]
+        return float((upper / self._limits[laid.mixes.tenants[0]][:, : upper.shape[1]]).max())
+
+    def keeps(self, option: int, mixes: Mixes, predictor: Predictor | None = None) -> Bools:
+        """Which of these mixes keep every objective and fit into memory, by this or another predictor."""
+        predicted = (predictor or self.predictor)(mixes)
+        kind = self.kinds[self.ways[option].kind]
+        fine = ~self._late(mixes.tenants, predicted).any(axis=1)
+        if mixes.sharing == "mig":
+            assert kind.mig is not None
+            room = np.append([profile.memory_bytes for profile in kind.mig.profiles], np.inf)
+            number = np.where(np.isnan(mixes.share), -1, mixes.share).astype(np.int64)
+            return np.asarray(fine & (predicted.memory_bytes <= room[number]).all(axis=1))
+        enough = predicted.memory_bytes.sum(axis=1) <= kind.memory_bytes
+        return np.asarray(fine & (predicted.busy <= 1) & enough)
+
+    def keeps_alone(self, option: int, tenant: int, rates: Floats, batches: Ints, share: float) -> Bools:
+        """The same for one tenant at many rates and batches, held to one share or profile."""
+        way = self.ways[option]
+        seat = np.full((rates.size, 1), tenant, np.int64)
+        held = np.full((rates.size, 1), share)
+        mixes = Mixes(self.kinds[way.kind].name, way.mode, seat, rates[:, None], batches[:, None], held)
+        return self.keeps(option, mixes)
+
+    def _seated(self, groups: Ints) -> tuple[Ints, Floats]:
+        """Units to seats."""
+        width = groups.shape[1] * self.seats
+        table = np.full((len(self.units) + 1, self.seats), NOBODY, np.int64)
+        rate = np.zeros((len(self.units) + 1, self.seats))
+        for number, unit in enumerate(self.units):
+            for place, seat in enumerate(unit.seats):
+                table[number, place], rate[number, place] = seat.tenant, seat.rate_rps
+        tenants = table[groups].reshape(len(groups), width)
+        rates = rate[groups].reshape(len(groups), width)
+        if self.seats > 1:
+            order = np.argsort(tenants == NOBODY, axis=1, kind="stable")
+            tenants, rates = np.take_along_axis(tenants, order, axis=1), np.take_along_axis(rates, order, axis=1)
+        used = max(int((tenants != NOBODY).sum(axis=1).max(initial=1)), 1)
+        return tenants[:, :used], rates[:, :used]
+
+    def _allowed(self, way: Way, tenants: Ints, groups: Ints, option: int) -> Bools:
+        """Wishes: isolation, who may not be on one device, and what was tried and failed."""
+        fine = np.ones(len(tenants), dtype=bool)
+        strict = [
+            place
+            for place, tenant in enumerate(self.tenants)
+            if (tenant.isolation == "mig" and way.sharing != "mig")
+            or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
+            or (tenant.job is not None and tenant.job.gpus > 1)  # takes whole devices, by columns of its own
+        ]
+        if strict:
+            fine &= ~np.isin(tenants, strict).any(axis=1)
+        if self._apart.any():
+            there = np.zeros((len(tenants), len(self.tenants) + 1), dtype=bool)
+            there[np.arange(len(tenants))[:, None], tenants] = True
+            there = there[:, :-1]
+            fine &= ~((there @ self._apart) & there).any(axis=1)
+        for place, tenant in enumerate(self.tenants):
+            if tenant.name in tenant.apart:  # its replicas want devices of their own
+                fine &= (tenants == place).sum(axis=1) <= 1
+        if self.refused:
+            for row, group in enumerate(groups):
+                members = frozenset(int(unit) for unit in group if unit != NOBODY)
+                fine[row] &= not any(where == option and bad <= members for where, bad in self.refused)
+        return fine
+
+    def _late(self, tenants: Ints, predicted: Predicted) -> Bools:
+        """Seats whose objective the upper end misses, or whose rate can't be kept up with."""
+        over = predicted.latency_ms.upper > self._limits[tenants][..., : predicted.latency_ms.upper.shape[2]]
+        slow = predicted.slowdown.upper > self._stretch[tenants]
+        return np.asarray((over.any(axis=2) | slow) & (tenants != NOBODY))
+
+    def _shares(self, way: Way, tenants: Ints) -> tuple[Floats, Bools]:
+        """What each is held to, and whether there is room for all."""
+        room = np.ones(len(tenants), dtype=bool)
+        share = np.full(tenants.shape, np.nan)
+        if way.sharing != CAPPED:
+            return share, room
+        needs = np.append(self._need(way.kind), 0.0)[tenants]
+        needs[tenants == NOBODY] = 0.0
+        total = needs.sum(axis=1)
+        room = total <= 100
+        grown = np.floor(needs * (100 / np.maximum(total, 1e-9))[:, None])
+        share = np.where((tenants != NOBODY) & room[:, None], np.clip(grown, 1.0, 100.0), np.nan)
+        return share, room
+
+    def _need(self, kind: int) -> Floats:
+        """Percent of the device with which each tenant alone keeps its objectives; above 100: none of `SHARES`."""
+        if kind not in self._needs:
+            needs = np.full(len(self.tenants), TOO_MUCH)
+            ladder = self._ladder(kind)
+            everyone = np.arange(len(self.tenants))
+            rates = self._unit_rates()
+            for share in (*SHARES[::-1],):
+                mixes = Mixes(
+                    self.kinds[kind].name, "mps", everyone[:, None], rates[:, None],
+                    np.maximum(ladder[everyone, 0], 1)[:, None], np.full((everyone.size, 1), share),
+                )  # fmt: skip
+                predicted = self.predictor(mixes)
+                fine = ~self._late(everyone[:, None], predicted)[:, 0] & (predicted.busy <= 1)
+                needs = np.where(fine, share, needs)
+            own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
+            self._needs[kind] = np.where(np.isnan(own), needs, own)
+        return self._needs[kind]
+
+    def _unit_rates(self) -> Floats:
+        rates = np.zeros(len(self.tenants))
+        for unit in self.units:
+            for seat in unit.seats:
+                rates[seat.tenant] = max(rates[seat.tenant], seat.rate_rps)
+        return rates
+
+    def _ladder(self, kind: int) -> Ints:
+        """By tenant, the batches worth trying: the one that takes least of the device first, then ever faster ones."""
+        if kind in self._ladders:
+            return self._ladders[kind]
+        width = max(len(tenant.batches) for tenant in self.tenants)
+        ladder = np.zeros((len(self.tenants) + 1, width), np.int64)
+        everyone = np.arange(len(self.tenants))
+        rates = self._unit_rates()
+        busy = np.full((len(self.tenants), width), np.inf)
+        late = np.full((len(self.tenants), width), np.inf)
+        for place in range(width):
+            batch = np.array([(*tenant.batches, *[tenant.batches[-1]] * width)[place] for tenant in self.tenants])
+            mixes = Mixes(
+                self.kinds[kind].name, self.kinds[kind].ways[0], everyone[:, None], rates[:, None],
+                batch[:, None], np.full((everyone.size, 1), np.nan),
+            )  # fmt: skip
+            predicted = self.predictor(mixes)
+            busy[:, place] = predicted.busy
+            late[:, place] = _strain(predicted, self._limits[everyone])
+        for number, tenant in enumerate(self.tenants):
+            steps: list[int] = []
+            best = np.inf
+            for place in np.argsort(busy[number, : len(tenant.batches)], kind="stable"):
+                if late[number, place] < best or not steps:
+                    steps.append(tenant.batches[place])
+                    best = late[number, place]
+            ladder[number, : len(steps)] = steps
+        self._ladders[kind] = ladder
+        return ladder
+
+    def _cut(self, way: Way, tenants: Ints, rates: Floats, allowed: Bools) -> Laid:
+        """MIG: everyone gets the smallest instance that does for it."""
+        kind = self.kinds[way.kind]
+        assert kind.mig is not None
+        pairs, index = np.unique(np.stack([tenants, rates], axis=-1).reshape(-1, 2), axis=0, return_inverse=True)
+        cuts = np.array([self._instance(way.kind, int(tenant), float(rate)) for tenant, rate in pairs])
+        profile = cuts[index, 0].reshape(tenants.shape)
+        batch = cuts[index, 1].reshape(tenants.shape).astype(np.int64)
+        mixes = Mixes(kind.name, "mig", tenants, rates, batch, profile)
+        predicted = self.predictor(mixes)
+        has = ~np.isnan(profile) | (tenants == NOBODY)
+        counts = np.stack([(profile == number).sum(axis=1) for number in range(len(kind.mig.profiles))], axis=1)
+        held = {tuple(row): kind.mig.holds(tuple(row)) for row in np.unique(counts, axis=0).tolist()}
+        stands = np.array([held[tuple(row)] for row in counts.tolist()], dtype=bool)
+        return Laid(mixes, predicted, allowed & has.all(axis=1) & stands & ~self._late(tenants, predicted).any(axis=1))
+
+    def _instance(self, kind: int, tenant: int, rate: float) -> tuple[float, int]:
+        """The smallest instance that does for a tenant at this rate (NaN: none), and the batch for it."""
+        if tenant == NOBODY:
+            return np.nan, 1
+        if (kind, tenant, rate) not in self._cuts:
+            where = self.kinds[kind]
+            assert where.mig is not None
+            steps = [int(batch) for batch in self._ladder(kind)[tenant] if batch > 0]
+            rank = sorted(range(len(where.mig.profiles)), key=lambda one: _size(where, one))
+            tried = [(number, batch) for number in rank for batch in steps]
+            seat = np.full((len(tried), 1), tenant, np.int64)
+            mixes = Mixes(
+                where.name,
+                "mig",
+                seat,
+                np.full((len(tried), 1), rate),
+                np.array([[batch] for _, batch in tried], np.int64),
+                np.array([[float(number)] for number, _ in tried]),
+            )
+            option = next(place for place, way in enumerate(self.ways) if way.kind == kind and way.sharing == "mig")
+            fine = np.flatnonzero(self.keeps(option, mixes))
+            found = tried[fine[0]] if fine.size else None
+            self._cuts[kind, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
+        return self._cuts[kind, tenant, rate]
+
+    def _cost(self, option: int, laid: Laid) -> Floats:
+        kind = self.kinds[self.ways[option].kind]
+        if self.minimise == "cost":
+            return np.full(len(laid.fits), kind.price_per_h)
+        if self.minimise == "energy":
+            return laid.predicted.power_w
+        strain = (
+            laid.predicted.latency_ms.estimate
+            / self._limits[laid.mixes.tenants][..., : laid.predicted.latency_ms.estimate.shape[2]]
+        )
+        strain = np.where(laid.mixes.there[..., None] & np.isfinite(strain), strain, 0.0)
+        return np.asarray(strain.max(axis=2).sum(axis=1) + 1e-3)
+
+
+def _size(kind: DeviceKind, profile: int) -> tuple[int, int]:
+    assert kind.mig is not None
+    one = kind.mig.profiles[profile]
+    return one.memory, one.compute
+
+
+def _strain(predicted: Predicted, limits: Floats) -> Floats:
+    """The worst of a lone seat's latencies over its limits."""
+    latency = predicted.latency_ms.upper[:, 0, :]
+    return np.asarray((latency / limits[:, : latency.shape[1]]).max(axis=1))
+
+
+def _limits(tenants: Sequence[ServingTenant]) -> Floats:
+    """Tenants x objectives; where there is none, any time that is finite keeps it."""
+    width = max((len(tenant.objectives) for tenant in tenants), default=0) or 1
+    limits = np.full((len(tenants) + 1, width), FOREVER_MS)
+    for number, tenant in enumerate(tenants):
+        limits[number, : len(tenant.objectives)] = [objective.limit_ms for objective in tenant.objectives]
+    return limits
+
+
+def _apart(tenants: Sequence[ServingTenant]) -> Bools:
+    number = {tenant.name: place for place, tenant in enumerate(tenants)}
+    apart = np.zeros((len(tenants), len(tenants)), dtype=bool)
+    for place, tenant in enumerate(tenants):
+        for name in (tenant.apart & number.keys()) - {tenant.name}:
+            apart[place, number[name]] = apart[number[name], place] = True
+    return apart

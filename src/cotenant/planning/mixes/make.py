@@ -1,0 +1,192 @@
+"""From tenants, devices and a predictor to a plan."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotenant.errors import CotenantError
+from cotenant.planning.mixes.cut import plan_of_instances
+from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.judge import Judge, Minimise
+from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
+from cotenant.planning.mixes.predictor import Predictor
+from cotenant.planning.mixes.replicas import floors, replicas_of
+from cotenant.planning.mixes.seating import seated
+from cotenant.planning.mixes.tenants import ServingTenant, contradictions, units_of
+from cotenant.planning.mixes.why import reasons, with_sensitivity
+from cotenant.planning.solver.generation import Clock, Solved
+from cotenant.planning.solver.problem import Column, Problem, cost_of
+from cotenant.planning.solver.solve import solve
+
+MOST_ON_ONE = 16
+MOST_ROUNDS = 12
+"""Plans that the closer look may refuse before the last one is taken as it is."""
+ENOUGH = 0.3
+"""Of a limit: with as much left, a plainer way to share is better than more room."""
+EXPLAINED = 40
+"""Devices of a plan up to which alternatives are tried."""
+
+
+class Impossible(CotenantError):
+    """Tenants that no device at hand can serve within their objectives, however it is shared."""
+
+    def __init__(self, message: str, tenants: tuple[str, ...]) -> None:
+        super().__init__(message, hint="relax the objective, shrink the model or the batch, or add a device")
+        self.tenants = tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How to plan."""
+
+    minimise: Minimise = "cost"
+    seconds: float = 30.0
+    risk: float = 0.1
+    """How often an objective of the plan may be missed: what the predictor's upper ends stand for."""
+    most: int = MOST_ON_ONE
+    """Tenants on one device."""
+
+
+def make_plan(
+    tenants: Sequence[ServingTenant],
+    kinds: Sequence[DeviceKind],
+    predictor: Predictor,
+    *,
+    clock: Clock,
+    ask: Ask | None = None,
+    closer: Predictor | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> ServingPlan:
+    """The best plan that keeps every objective at the predictor's upper end.
+
+    Args:
+        tenants: What is to be placed.
+        kinds: Where.
+        predictor: Sweeps all mixes.
+        clock: Seconds; planning reads no clock of its own.
+        ask: What to minimise, for how long, at which risk.
+        closer: A slower predictor for the mixes that decide: what it refuses, the plan does without.
+        told: Called with a sentence when something is found.
+
+    Raises:
+        Impossible: A tenant's objectives can't be met anywhere.
+        CotenantError: Wishes contradict each other.
+    """
+    wanted = ask or Ask()
+    _require_consistent(tenants)
+    counts = replicas_of(tenants, kinds, predictor)
+    _require_possible(tenants, kinds, predictor, counts)
+    units = units_of(tenants, [count or 1 for count in counts])
+    end = clock() + wanted.seconds
+    refused: set[tuple[int, frozenset[int]]] = set()
+
+    def planned(seconds: float) -> tuple[Judge, Solved]:
+        one = Judge(tenants, kinds, units, predictor, minimise=wanted.minimise, refused=frozenset(refused))
+        available = tuple(kind.available for kind in kinds)
+        problem = Problem(len(units), one.options(), available, one, wanted.most, _wide(one))
+        found = solve(problem, clock=clock, seconds=seconds)
+        return one, replace(found, columns=tuple(_roomiest(one, column) for column in found.columns))
+
+    judge, solved = planned(wanted.seconds)
+    for _ in range(MOST_ROUNDS):
+        bad = _refused(judge, solved.columns, closer) if closer is not None else set()
+        if not bad or clock() >= end:
+            break
+        told(f"the closer look refuses {len(bad)} of {len(solved.columns)} mixes; planning again")
+        refused |= bad
+        judge, solved = planned(max(end - clock(), 0.5))
+    if wanted.minimise == "cost":
+        cheaper = plan_of_instances(tenants, kinds, predictor, below=_value(solved), seconds=max(end - clock(), 1.0))
+        if cheaper is not None:
+            judge, solved = cheaper
+    return _explained(judge, solved, wanted, closer)
+
+
+def _value(solved: Solved) -> float:
+    return np.inf if solved.left_out else solved.cost
+
+
+def _wide(judge: Judge) -> tuple[Column, ...]:
+    """Jobs that need several devices take them whole."""
+    found = []
+    for number, unit in enumerate(judge.units):
+        job = judge.tenants[unit.seats[0].tenant].job
+        if job is None or job.gpus == 1:
+            continue
+        for option, way in enumerate(judge.ways):
+            kind = judge.kinds[way.kind]
+            first = next(place for place, one in enumerate(judge.ways) if one.kind == way.kind)
+            if option == first and kind.available >= job.gpus:
+                found.append(Column(option, (number,), judge.least(kind) * job.gpus, job.gpus))
+    return tuple(found)
+
+
+def _roomiest(judge: Judge, column: Column) -> Column:
+    """The same group under the plainest way to share that leaves `ENOUGH` of every limit, or else most."""
+    if column.devices > 1 or judge.minimise != "cost":
+        return column
+    kind = judge.ways[column.option].kind
+    best = (-np.inf, column.option)
+    for option, way in enumerate(judge.ways):
+        if way.kind == kind:
+            laid = judge.lay_out(option, np.array([column.members], np.int64))
+            if bool(laid.fits[0]):
+                left = min(round(1 - judge.strain(laid), 1), ENOUGH)
+                best = max(best, (left, option), key=lambda one: (one[0], -one[1]))
+    return Column(best[1], column.members, column.cost)
+
+
+def _refused(judge: Judge, columns: Sequence[Column], closer: Predictor) -> set[tuple[int, frozenset[int]]]:
+    bad = set()
+    for column in columns:
+        laid = judge.lay_out(column.option, np.array([column.members], np.int64))
+        if len(column.members) > 1 and not bool(judge.keeps(column.option, laid.mixes, closer)[0]):
+            bad.add((column.option, frozenset(column.members)))
+    return bad
+
+
+def _explained(judge: Judge, solved: Solved, ask: Ask, closer: Predictor | None) -> ServingPlan:
+    columns = sorted(solved.columns, key=lambda one: (judge.ways[one.option].kind, -len(one.members), one.members))
+    devices: Sequence[PlannedDevice] = seated(judge, columns, closer)
+    if len(columns) <= EXPLAINED:
+        devices = [with_sensitivity(judge, *pair) for pair in zip(columns, devices, strict=True)]
+    why = reasons(judge, columns, devices) if len(columns) <= EXPLAINED else None
+    missing = {judge.tenants[seat.tenant].name for unit in solved.left_out for seat in judge.units[unit].seats}
+    return ServingPlan(
+        minimised=ask.minimise,
+        devices=tuple(devices),
+        left_out=tuple(sorted(missing)),
+        cost_per_h=sum(device.price_per_h for device in devices),
+        value=cost_of(columns),
+        bound=solved.bound,
+        proof=solved.proof,
+        risk=ask.risk,
+        prices=tuple(f"{kind.name}: ${kind.price_per_h:g}/h ({kind.price_basis})" for kind in judge.kinds),
+        binding=why.binding if why else "",
+        cheaper=why.cheaper if why else "",
+        rejected=why.rejected if why else (),
+        measure=why.measure if why else None,
+    )
+
+
+def _require_consistent(tenants: Sequence[ServingTenant]) -> None:
+    found = contradictions(tenants)
+    if found:
+        name, sentence = found[0]
+        raise CotenantError(f"{name} {sentence}", hint="drop one of the two wishes")
+
+
+def _require_possible(
+    tenants: Sequence[ServingTenant],
+    kinds: Sequence[DeviceKind],
+    predictor: Predictor,
+    counts: Sequence[int | None],
+) -> None:
+    """Name the first tenant that no device can serve, what the least is that it could have, and all others like it."""
+    hopeless = [tenant for tenant, count in zip(tenants, counts, strict=True) if count is None]
+    if not hopeless:
+        return
+    floor = floors(tenants, kinds, predictor)
+    sentences = [floor[tenants.index(tenant)] for tenant in hopeless]
+    raise Impossible("; ".join(sentences), tuple(tenant.name for tenant in hopeless))

@@ -1,0 +1,55 @@
+"""What devices cost per hour: public list prices of one day each, to be replaced by your own in `prices:`.
+
+One GPU, on demand, without its share of storage and traffic. Providers differ by a factor of three for the same GPU.
+"""
+
+from dataclasses import dataclass
+
+from cotenant.errors import CotenantError
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per hour for one device, and where that was read."""
+
+    usd_per_h: float
+    source: str
+    read_on: str
+
+    @property
+    def basis(self) -> str:
+        """`RunPod secure cloud, 2026-11-09`."""
+        return f"{self.source}, {self.read_on}"
+
+
+_RUNPOD = "RunPod secure cloud, list"
+PRICES: dict[str, Price] = {
+    "a100-sxm4-80gb": Price(1.79, _RUNPOD, "2026-11-09"),
+    "a100-pcie-80gb": Price(1.79, _RUNPOD, "2026-11-09"),
+    "h100-pcie-80gb": Price(2.89, _RUNPOD, "2026-11-09"),
+    "h100-sxm5-80gb": Price(3.99, _RUNPOD, "2026-11-09"),
+    "a100-sxm4-40gb": Price(2.7447, "AWS p4d.24xlarge / 8, us-east-1, on demand", "2026-11-09"),
+    "a40": Price(0.44, _RUNPOD, "2026-08-19"),
+    "l40s": Price(0.99, "RunPod, list", "2026-09-20"),
+    "rtx-4090": Price(0.44, "RunPod, list", "2026-09-20"),
+    "rtx-3090": Price(0.24, "RunPod, list", "2026-09-20"),
+    "t4": Price(0.526, "AWS g4dn.xlarge, on demand", "2023-11-15"),
+}
+
+
+def price_of(kind: str, own: dict[str, float]) -> Price:
+    """The price of a kind of device: the user's, or the table's.
+
+    Raises:
+        CotenantError: Neither has one.
+    """
+    short = kind.removeprefix("sim:")
+    for name in (kind, short):
+        if name in own:
+            return Price(own[name], "your price", "given")
+    if short in PRICES:
+        return PRICES[short]
+    raise CotenantError(
+        f"the price of {kind} is unknown",
+        hint=f"say what an hour costs in the tenants file: `prices: {{{short}: 1.20}}`, or minimise energy or latency",
+    )

@@ -1,0 +1,69 @@
+"""How many replicas a tenant needs, and what it can have at best."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.judge import Judge
+from cotenant.planning.mixes.predictor import Predictor
+from cotenant.planning.mixes.tenants import Seat, ServingTenant, Unit
+from cotenant.planning.mixes.why import broken
+
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+AT_REST = 1e-3
+"""Of its rate: as good as nothing to do."""
+
+
+def replicas_of(
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor
+) -> list[int | None]:
+    """The least number with which each replica alone keeps the objectives on some device; None: no number does."""
+    found: list[int | None] = [1 if tenant.job and tenant.job.gpus > 1 else None for tenant in tenants]
+    for count in sorted({*COUNTS, *(tenant.replicas for tenant in tenants if tenant.replicas)}):
+        wanted = [
+            number
+            for number, tenant in enumerate(tenants)
+            if found[number] is None and count == (tenant.replicas or (1 if tenant.job else count))
+        ]
+        if not wanted:
+            continue
+        judge = _alone(tenants, kinds, predictor, wanted, 1 / count)
+        fits = np.zeros(len(wanted), dtype=bool)
+        for option in range(len(judge.ways)):
+            fits |= judge(option, np.arange(len(wanted), dtype=np.int64)[:, None]).fits
+        for number, fit in zip(wanted, fits, strict=True):
+            if fit:
+                found[number] = count
+    return found
+
+
+def floors(tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor) -> list[str]:
+    """By tenant, the best that any of these devices could do for it, with any number of replicas."""
+    everyone = list(range(len(tenants)))
+    sentences = []
+    # A batch takes the longer to fill the fewer requests there are: fewer replicas may be better than more.
+    parts = (*(1 / count for count in COUNTS), AT_REST)
+    judges = [_alone(tenants, kinds, predictor, everyone, part) for part in parts]
+    for number, tenant in enumerate(tenants):
+        best = (np.inf, "", "")
+        for judge in judges:
+            for option, way in enumerate(judge.ways):
+                laid = judge.lay_out(option, np.array([[number]], np.int64))
+                sentence, _, strain, _ = broken(judge, laid, option=option)
+                if bool(laid.fits[0]):
+                    strain, sentence = 0.0, ""
+                best = min(best, (strain, sentence, kinds[way.kind].name))
+        if best[0] == 0.0:
+            count = tenant.replicas or COUNTS[-1]
+            sentences.append(f"{tenant.name} can't serve {tenant.rate_rps:g}/s with {count} replicas on {best[2]}")
+        else:
+            sentences.append(f"{tenant.name} can't keep its objectives even alone on {best[2]}: {best[1]}")
+    return sentences
+
+
+def _alone(
+    tenants: Sequence[ServingTenant], kinds: Sequence[DeviceKind], predictor: Predictor, who: Sequence[int], part: float
+) -> Judge:
+    units = [Unit((Seat(number, tenants[number].rate_rps * part),)) for number in who]
+    return Judge(tenants, kinds, units, predictor)

@@ -1,0 +1,132 @@
+"""What is to be placed: tenants that serve requests at a rate within objectives, and jobs that run beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Metric = Literal["latency", "ttft", "tpot"]
+METRICS: tuple[Metric, ...] = ("latency", "ttft", "tpot")
+"""Time of a whole request; until its first output; per output after that."""
+Isolation = Literal["any", "process", "mig"]
+"""What a tenant asks for: nothing; a process of its own; a MIG instance of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A promise: this quantile of requests is within this limit."""
+
+    metric: Metric
+    quantile: float
+    limit_ms: float
+
+    @property
+    def label(self) -> str:
+        """`p99`, `ttft p95`."""
+        quantile = f"p{self.quantile * 100:g}"
+        return quantile if self.metric == "latency" else f"{self.metric} {quantile}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    """Work with an end instead of a rate."""
+
+    gpus: int
+    seconds: float
+    """On a device of its own."""
+    stretch: float
+    """It may take this many times as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingTenant:
+    """One tenant and what it asks for."""
+
+    name: str
+    rate_rps: float
+    """Items per second; 0 for a job."""
+    objectives: tuple[Objective, ...] = ()
+    cv: float = 1.0
+    """Burstiness of its arrivals: 1 is Poisson."""
+    batches: tuple[int, ...] = (1,)
+    software: str = "eager"
+    share: float | None = None
+    """Part of the device in percent that it must have; None: whatever does."""
+    priority: int = 0
+    isolation: Isolation = "any"
+    near: frozenset[str] = frozenset()
+    """Tenants on the same device."""
+    apart: frozenset[str] = frozenset()
+    """Tenants on other devices."""
+    replicas: int | None = None
+    """None: as many as its rate needs."""
+    job: BatchJob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One replica of a tenant: what takes part in a mix."""
+
+    tenant: int
+    rate_rps: float
+    replica: int = 0
+    of: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Seats that can't be parted: one, or those of tenants that have to be near each other."""
+
+    seats: tuple[Seat, ...]
+
+
+def units_of(tenants: Sequence[ServingTenant], replicas: Sequence[int]) -> tuple[Unit, ...]:
+    """Every replica as a unit of its own; tenants that have to be near each other share one."""
+    together = _joined(tenants)
+    units: list[Unit] = []
+    for members in together:
+        count = max(replicas[tenant] for tenant in members)
+        units += [
+            Unit(
+                tuple(
+                    Seat(tenant, tenants[tenant].rate_rps / replicas[tenant], number, replicas[tenant])
+                    for tenant in members
+                    if number < replicas[tenant]
+                )
+            )
+            for number in range(count)
+        ]
+    return tuple(units)
+
+
+def contradictions(tenants: Sequence[ServingTenant]) -> list[tuple[str, str]]:
+    """Wishes that can't all be met, by the tenant that has them."""
+    known = {tenant.name: tenant for tenant in tenants}
+    found: list[tuple[str, str]] = []
+    for members in _joined(tenants):
+        names = [tenants[member].name for member in members]
+        for name in names:
+            clash = sorted(known[name].apart & set(names) - {name})
+            if clash:
+                found.append((name, f"has to be near {_others(names, name)} and apart from {clash[0]}"))
+        split = [name for name in names if known[name].isolation == "mig"]
+        if split and len(names) > 1:
+            found.append(
+                (split[0], f"wants a MIG instance of its own and {_others(names, split[0])} on the same device")
+            )
+    return found
+
+
+def _others(names: Sequence[str], but: str) -> str:
+    return " and ".join(name for name in names if name != but)
+
+
+def _joined(tenants: Sequence[ServingTenant]) -> list[tuple[int, ...]]:
+    """Tenants that have to share a device, by what they say about each other; the others alone."""
+    number = {tenant.name: place for place, tenant in enumerate(tenants)}
+    group = list(range(len(tenants)))
+    for place, tenant in enumerate(tenants):
+        for name in tenant.near:
+            if name in number:
+                old, new = group[number[name]], group[place]
+                group = [new if one == old else one for one in group]
+    return [tuple(member for member, one in enumerate(group) if one == root) for root in dict.fromkeys(group)]

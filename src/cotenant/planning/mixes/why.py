@@ -1,0 +1,202 @@
+"""Why this plan: what was cheaper and would break something, how far rates may grow, what to measure next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from cotenant.planning.mixes.judge import CAPPED, Judge, Laid
+from cotenant.planning.mixes.plan import Measurement, PlannedDevice, Rejected, SeatedTenant
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.solver.problem import NOBODY, Column
+
+FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
+MOST_DEVICES = 14
+"""Pairs of the least busy devices that are tried as one."""
+MOST_REJECTED = 8
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """What is said about a plan beside the plan."""
+
+    rejected: tuple[Rejected, ...]
+    binding: str
+    cheaper: str
+    measure: Measurement | None
+
+
+def reasons(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> Reasons:
+    """Try what would be cheaper, and say what it would break."""
+    tried = sorted(_alternatives(judge, columns, devices), key=lambda one: (one.strain, -one.rejected.saves_per_h))
+    rejected = tuple(one.rejected for one in tried[:MOST_REJECTED])
+    if not tried:
+        return Reasons((), "", "", _measure(rejected, devices))
+    nearest = tried[0]
+    names = "+".join(nearest.rejected.tenants)
+    cheaper = (
+        f"${nearest.rejected.saves_per_h:.2f}/h less with {names} under {nearest.rejected.sharing} on one "
+        f"{nearest.rejected.kind}: {nearest.rejected.reason}"
+    )
+    return Reasons(rejected, nearest.binding, cheaper, _measure(rejected, devices))
+
+
+def with_sensitivity(judge: Judge, column: Column, device: PlannedDevice) -> PlannedDevice:
+    """The device with, for each tenant, how far its rate may grow before anyone's objective is missed."""
+    laid = judge.lay_out(column.option, np.array([column.members], np.int64))
+    tenants = tuple(
+        replace(tenant, holds_to=_holds_to(judge, column, laid, place)) if tenant.rate_rps > 0 else tenant
+        for place, tenant in enumerate(device.tenants)
+    )
+    return replace(device, tenants=tenants)
+
+
+def broken(judge: Judge, laid: Laid, *, option: int, row: int = 0) -> tuple[str, str, float, bool]:
+    """What a mix would break: a sentence, what that is, by how much, and whether only the upper end says so."""
+    kind = judge.kinds[judge.ways[option].kind]
+    seats = [place for place, tenant in enumerate(laid.mixes.tenants[row]) if tenant != NOBODY]
+    names = [judge.tenants[laid.mixes.tenants[row, place]].name for place in seats]
+    memory = float(laid.predicted.memory_bytes[row].sum())
+    if laid.mixes.sharing != "mig" and memory > kind.memory_bytes:
+        sentence = f"they need {memory / _GIB:.1f} GiB of {kind.memory_bytes / _GIB:.1f}"
+        return sentence, f"memory of {kind.name}", memory / kind.memory_bytes, False
+    worst: tuple[float, str, str, bool] = (0.0, "", "", False)
+    for place, name in zip(seats, names, strict=True):
+        tenant = judge.tenants[laid.mixes.tenants[row, place]]
+        for number, objective in enumerate(tenant.objectives):
+            upper = float(laid.predicted.latency_ms.upper[row, place, number])
+            estimate = float(laid.predicted.latency_ms.estimate[row, place, number])
+            strain = upper / objective.limit_ms
+            if strain > worst[0]:
+                worst = (
+                    strain,
+                    _late(name, objective.label, upper, estimate, objective.limit_ms),
+                    f"{objective.label} of {name}",
+                    estimate <= objective.limit_ms,
+                )
+        if tenant.job is not None and laid.predicted.slowdown.upper[row, place] > tenant.job.stretch:
+            slow = float(laid.predicted.slowdown.upper[row, place])
+            sentence = f"{name} would take {slow:.2f}x its time, more than {tenant.job.stretch:g}x"
+            return sentence, f"time of {name}", slow / tenant.job.stretch, False
+    busy = float(laid.predicted.busy[row])
+    if worst[0] > 1:
+        return worst[1], worst[2], worst[0], worst[3]
+    if busy > 1:
+        return f"they ask for {busy:.0%} of the device", f"compute of {kind.name}", busy, False
+    if laid.mixes.sharing == "mig":
+        return "no cut of the GPU has an instance large enough for each", f"MIG slices of {kind.name}", 2.0, False
+    return "a wish of theirs forbids it", "isolation, apart or shares", np.inf, False
+
+
+def _late(name: str, label: str, upper: float, estimate: float, limit: float) -> str:
+    if not np.isfinite(estimate):
+        return f"{name} can't keep up with its rate"
+    if not np.isfinite(upper):
+        return f"{label} of {name} {_ms(estimate)}, and at the upper end it can't keep up (limit {_ms(limit)})"
+    return f"{label} of {name} up to {_ms(upper)} > {_ms(limit)} (estimate {_ms(estimate)})"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3g} ms" if value < 9999.5 else f"{value / 1e3:.3g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    rejected: Rejected
+    strain: float
+    binding: str
+
+
+def _alternatives(judge: Judge, columns: Sequence[Column], devices: Sequence[PlannedDevice]) -> list[_Tried]:
+    """Two devices as one, and a device's tenants on a cheaper kind."""
+    tried = []
+    single = [place for place, column in enumerate(columns) if column.devices == 1]
+    idle = sorted(single, key=lambda place: devices[place].busy)[:MOST_DEVICES]
+    for one, other in combinations(idle, 2):
+        members = (*columns[one].members, *columns[other].members)
+        saved = min(devices[one].price_per_h, devices[other].price_per_h)
+        dearer = max((columns[one], columns[other]), key=lambda column: column.cost)
+        kinds = {judge.ways[dearer.option].kind}
+        if found := _best(judge, members, kinds, saved):
+            tried.append(found)
+    for column, device in ((columns[place], devices[place]) for place in single):
+        kinds = {
+            number
+            for number, kind in enumerate(judge.kinds)
+            if kind.price_per_h < device.price_per_h and kind.available > 0
+        }
+        for number in kinds:
+            saved = device.price_per_h - judge.kinds[number].price_per_h
+            if found := _best(judge, column.members, {number}, saved):
+                tried.append(found)
+    return tried
+
+
+def _best(judge: Judge, members: tuple[int, ...], kinds: set[int], saved: float) -> _Tried | None:
+    """The way in which these units on one device would break least; None where they break nothing."""
+    best: _Tried | None = None
+    for option, way in enumerate(judge.ways):
+        if way.kind not in kinds:
+            continue
+        laid = judge.lay_out(option, np.array([members], np.int64))
+        if bool(laid.fits[0]):
+            return None
+        sentence, binding, strain, undecided = broken(judge, laid, option=option)
+        if best is None or strain < best.strain:
+            names = tuple(judge.tenants[seat.tenant].name for unit in members for seat in judge.units[unit].seats)
+            kind = judge.kinds[way.kind].name
+            rejected = Rejected(names, kind, _written(way.sharing), sentence, saved, undecided)
+            best = _Tried(rejected, strain, binding)
+    return best
+
+
+def _written(sharing: str) -> str:
+    return "mps (with shares)" if sharing == CAPPED else sharing
+
+
+def _holds_to(judge: Judge, column: Column, laid: Laid, place: int) -> float:
+    rows = len(FACTORS)
+    rates = np.repeat(laid.mixes.rate_rps, rows, axis=0)
+    rates[:, place] *= FACTORS
+    mixes = Mixes(
+        laid.mixes.device,
+        laid.mixes.sharing,
+        np.repeat(laid.mixes.tenants, rows, axis=0),
+        rates,
+        np.repeat(laid.mixes.batch, rows, axis=0),
+        np.repeat(laid.mixes.share, rows, axis=0),
+    )
+    kept = judge.keeps(column.option, mixes)
+    missed = np.flatnonzero(~kept)
+    if not missed.size:
+        return float(FACTORS[-1])
+    return float(FACTORS[missed[0] - 1]) if missed[0] else 1.0
+
+
+def _measure(rejected: Sequence[Rejected], devices: Sequence[PlannedDevice]) -> Measurement | None:
+    """A cheaper alternative that only its interval speaks against; else the plan's own mix with the least headroom."""
+    open_ones = [one for one in rejected if one.undecided]
+    if open_ones:
+        best = max(open_ones, key=lambda one: one.saves_per_h)
+        would = f"could save ${best.saves_per_h:.2f}/h: its estimate keeps every objective, its upper end doesn't"
+        return Measurement(best.tenants, best.kind, best.sharing, would)
+    unmeasured = [device for device in devices if not device.basis.startswith("measured") and device.tightest]
+    if not unmeasured:
+        return None
+    tightest = min(unmeasured, key=_headroom)
+    pair = tightest.tightest
+    assert pair is not None
+    seat, kept = pair
+    would = f"would confirm the tightest objective: {kept.objective} of {seat.name}, {kept.headroom:.0%} left"
+    return Measurement(_names(tightest.tenants), tightest.kind, tightest.sharing, would)
+
+
+def _headroom(device: PlannedDevice) -> float:
+    pair = device.tightest
+    return pair[1].headroom if pair else np.inf
+
+
+def _names(tenants: Sequence[SeatedTenant]) -> tuple[str, ...]:
+    return tuple(tenant.tenant for tenant in tenants)

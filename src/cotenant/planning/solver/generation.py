@@ -1,0 +1,187 @@
+"""Set partitioning by column generation: columns that gain are added until none does, then whole ones are chosen.
+
+The relaxation's prices, scaled so that no group is worth more than it costs, prove that no plan is cheaper than
+`Solved.bound`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.planning.solver.greedy import best_fit_decreasing, thinned
+from cotenant.planning.solver.master import Relaxed, choose, relax
+from cotenant.planning.solver.pricing import price
+from cotenant.planning.solver.problem import Column, Ints, Problem, columns_of, cost_of, singles
+
+Clock = Callable[[], float]
+"""Seconds from any start; comes from outside, since planning reads no clock."""
+
+PROOF = "prices of the relaxation; one more tenant never frees room"
+UNKNOWN = "none: there was no time for one"
+PER_ROUND = 400
+BEAM = 120
+BEAM_KEPT = 150
+WHOLE_SHARE = 0.5
+"""Of the time, at least this part is left for choosing whole columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """A plan in the solver's terms."""
+
+    columns: tuple[Column, ...]
+    left_out: tuple[int, ...]
+    cost: float
+    bound: float
+    """No plan costs less; 0 where nothing is known."""
+    proof: str
+    """What the bound rests on."""
+    worth: tuple[float, ...] = ()
+    """By unit, what placing it costs at the margin; empty where that is unknown."""
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be above the least possible, relative to it."""
+        return (self.cost - self.bound) / self.bound if self.bound > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is known before the first column is generated."""
+
+    columns: tuple[Column, ...]
+    left_out: tuple[int, ...]
+
+
+def start(problem: Problem) -> Start:
+    """Best-fit decreasing."""
+    columns, missing = best_fit_decreasing(problem)
+    return Start(tuple(columns), tuple(missing))
+
+
+def generate(
+    problem: Problem, begun: Start, *, clock: Clock, seconds: float, proven: bool = True, gap: float = 1e-4
+) -> Solved:
+    """Improve on a plan until it is optimal, within the gap, or the time is over.
+
+    Args:
+        problem: What is to be placed.
+        begun: A plan to start from.
+        clock: Seconds.
+        seconds: At most, about.
+        proven: False: a good plan is enough, and no time goes into a bound.
+        gap: Stop within this relative distance from the bound.
+    """
+    pool = _Pool(problem, begun)
+    end = clock() + seconds
+    prices_end = end - WHOLE_SHARE * seconds
+
+    def more() -> bool:
+        return clock() < prices_end
+
+    bound, relaxed, beam = 0.0, relax(problem, pool.columns), BEAM
+    while more():
+        added, _, _ = _round(problem, pool, relaxed, beam=beam, more=more)
+        if not added and beam < 8 * BEAM:
+            beam *= 4
+            continue
+        if not added:
+            if not proven:
+                break
+            added, ratio, complete = _round(problem, pool, relaxed, beam=None, more=more)
+            bound = max(bound, _bound(problem, relaxed, ratio))
+            if complete and not added:
+                bound = max(bound, relaxed.cost)
+            if not added:
+                break
+        relaxed = relax(problem, pool.columns)
+    if proven and bound == 0.0:
+        _, ratio, _ = _round(problem, pool, relaxed, beam=None, more=lambda: clock() < prices_end)
+        bound = max(bound, _bound(problem, relaxed, ratio))
+    best = _whole(problem, pool, begun, relaxed, seconds=end - clock(), gap=gap)
+    if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
+        bound = 0.0  # prices of what can't be placed say nothing about the cost of what can
+    cost = cost_of(best.columns)
+    worth = tuple(float(one) for one in relaxed.worth)
+    return Solved(best.columns, best.left_out, cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN, worth)
+
+
+class _Pool:
+    """Columns without repetition."""
+
+    def __init__(self, problem: Problem, begun: Start) -> None:
+        self.columns: list[Column] = []
+        self._known: set[tuple[int, tuple[int, ...]]] = set()
+        self.add([*singles(problem), *begun.columns])
+
+    def add(self, columns: Sequence[Column]) -> int:
+        before = len(self.columns)
+        for column in columns:
+            key = (column.option, tuple(sorted(column.members)))
+            if key not in self._known:
+                self._known.add(key)
+                self.columns.append(column)
+        return len(self.columns) - before
+
+
+def _round(
+    problem: Problem, pool: _Pool, relaxed: Relaxed, *, beam: int | None, more: Callable[[], bool]
+) -> tuple[int, float, bool]:
+    """Price every option once: how many columns that added, the most worth over cost, and whether all was seen."""
+    added, ratio, complete = 0, 0.0, True
+    for number, option in enumerate(problem.options):
+        keep = BEAM_KEPT if beam is not None else PER_ROUND
+        scarce = float(relaxed.scarce[option.kind])
+        least = 1e-6 * max(option.floor, 1e-9)
+        priced = price(problem, number, relaxed.worth, scarce, keep=keep, beam=beam, more=more, least_gain=least)
+        added += pool.add(columns_of(problem, number, _varied(priced.groups, keep)))
+        ratio, complete = max(ratio, priced.most_ratio), complete and priced.complete
+    return added, ratio, complete
+
+
+def _varied(groups: Ints, count: int) -> Ints:
+    """The best ones, and none of them with only the same few units: each unit in a third of them at most."""
+    used: dict[int, int] = {}
+    rows: list[int] = []
+    for row, group in enumerate(groups):
+        members = [int(unit) for unit in group if unit >= 0]
+        if len(rows) >= 20 and any(used.get(unit, 0) > count // 3 for unit in members):
+            continue
+        for unit in members:
+            used[unit] = used.get(unit, 0) + 1
+        rows.append(row)
+    return groups[rows]
+
+
+def _bound(problem: Problem, relaxed: Relaxed, ratio: float) -> float:
+    """Scaled down so that no group is worth more than it costs, prices bound every plan from below."""
+    given: list[float] = [
+        relaxed.worth[list(one.members)].sum()
+        / max(one.cost + one.devices * relaxed.scarce[problem.options[one.option].kind], 1e-12)
+        for one in problem.given
+    ]
+    scale = float(max([1.0, ratio, *given]))
+    scarcity = float(relaxed.scarce @ np.asarray(problem.available, float)) if relaxed.scarce.any() else 0.0
+    return float(relaxed.worth.sum()) / scale - scarcity
+
+
+def _whole(problem: Problem, pool: _Pool, begun: Start, relaxed: Relaxed, *, seconds: float, gap: float) -> Start:
+    """Whole columns: those that matter by their price first, since few are ever chosen."""
+    cost = np.array([column.cost for column in pool.columns])
+    value = np.array([relaxed.worth[list(column.members)].sum() for column in pool.columns])
+    kinds = np.array([problem.options[column.option].kind for column in pool.columns])
+    devices = np.array([column.devices for column in pool.columns])
+    reduced = cost + relaxed.scarce[kinds] * devices - value
+    best = begun
+    slack = max(cost_of(begun.columns) - relaxed.cost, 0.0) if not begun.left_out else np.inf
+    useful = [column for column, over in zip(pool.columns, reduced, strict=True) if over <= slack + 1e-9]
+    useful = list({*useful, *begun.columns, *(c for c in pool.columns if len(c.members) == 1)})
+    chosen = choose(problem, useful, seconds=seconds, gap=gap)
+    if chosen is not None:
+        columns = thinned(problem, list(chosen.columns))
+        better = len(chosen.left_out) < len(begun.left_out)
+        same = len(chosen.left_out) == len(begun.left_out)
+        if better or (same and cost_of(columns) < cost_of(best.columns) - 1e-12):
+            best = Start(tuple(columns), chosen.left_out)
+    return best

@@ -1,0 +1,128 @@
+"""The master problem: which of the columns at hand cover every unit at the least cost, within the devices there are.
+
+A unit that no column covers is left out at a price above everything else, so that there is always an answer, and the
+answer says who could not be placed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cotenant.planning.solver.problem import Column, Floats, Problem
+
+TOLERANCE = 1e-7
+LEFT_OUT = 50.0
+"""What a unit that is left out costs, over the dearest column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxed:
+    """The linear relaxation over the columns at hand."""
+
+    cost: float
+    worth: Floats
+    """By unit: what placing it costs at the margin."""
+    scarce: Floats
+    """By kind: what one more device would save; 0 where some are left."""
+    weight: Floats
+    """By column."""
+    left_out: Floats
+    """By unit, the part that no column covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Whole columns."""
+
+    columns: tuple[Column, ...]
+    left_out: tuple[int, ...]
+    bound: float
+    """No choice among the columns at hand costs less (those left out included)."""
+    penalty: float
+    """What each unit left out adds to the bound."""
+
+
+def relax(problem: Problem, columns: Sequence[Column]) -> Relaxed:
+    """Solve the relaxation and read its prices."""
+    from scipy.optimize import linprog
+
+    cost, cover, counts = _matrices(problem, columns)
+    done = linprog(
+        cost,
+        A_ub=_stacked(-cover, counts),
+        b_ub=np.concatenate([-np.ones(problem.units), np.asarray(problem.available, float)]),
+        bounds=(0, None),
+        method="highs",
+    )
+    if done.x is None:
+        raise ArithmeticError(f"the relaxation was not solved: {done.message}")
+    prices = -np.asarray(done.ineqlin.marginals)
+    return Relaxed(
+        float(done.fun or 0.0),
+        prices[: problem.units],
+        prices[problem.units :],
+        np.asarray(done.x[: len(columns)]),
+        np.asarray(done.x[len(columns) :]),
+    )
+
+
+def choose(
+    problem: Problem, columns: Sequence[Column], *, seconds: float, exactly: bool = False, gap: float = 0.0
+) -> Chosen | None:
+    """The best choice of whole columns; None where none was found in time.
+
+    Args:
+        problem: What is to be covered.
+        columns: The columns at hand.
+        seconds: At most.
+        exactly: Each unit in one column, not in at least one; for judges whose groups can't be thinned out.
+        gap: Stop at this relative distance from the best that is possible with these columns.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    cost, cover, counts = _matrices(problem, columns)
+    done = milp(
+        cost,
+        integrality=np.ones(cost.size, np.int64),
+        bounds=Bounds(0, np.concatenate([_most(problem, columns), np.ones(problem.units)])),
+        constraints=[
+            LinearConstraint(cover, 1, 1 if exactly else np.inf),
+            LinearConstraint(counts, -np.inf, np.asarray(problem.available, float)),
+        ],
+        options={"time_limit": max(seconds, 0.05), "mip_rel_gap": gap},
+    )
+    if done.x is None:
+        return None
+    taken = np.round(done.x).astype(int)
+    chosen = tuple(column for column, times in zip(columns, taken, strict=False) for _ in range(times))
+    missing = tuple(int(unit) for unit in np.flatnonzero(taken[len(columns) :]))
+    bound = float(done.mip_dual_bound) if done.mip_dual_bound is not None else -np.inf
+    return Chosen(chosen, missing, bound, float(cost[-1]) if cost.size > len(columns) else 0.0)
+
+
+def _most(problem: Problem, columns: Sequence[Column]) -> Floats:
+    return np.array([min(1, problem.available[problem.options[one.option].kind]) for one in columns], float)
+
+
+def _stacked(cover: Any, counts: Any) -> Any:
+    from scipy.sparse import vstack
+
+    return vstack([cover, counts], format="csr")
+
+
+def _matrices(problem: Problem, columns: Sequence[Column]) -> tuple[Floats, Any, Any]:
+    """Costs of the columns and of leaving each unit out; who is in which column; devices that each column takes."""
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    dearest = max((column.cost for column in columns), default=1.0)
+    rows = [unit for column in columns for unit in column.members]
+    places = [place for place, column in enumerate(columns) for _ in column.members]
+    cover = csr_array((np.ones(len(rows)), (rows, places)), shape=(problem.units, len(columns)))
+    kinds = [problem.options[column.option].kind for column in columns]
+    devices = [float(column.devices) for column in columns]
+    size = (len(problem.available), len(columns) + problem.units)
+    counts = csr_array((devices, (kinds, list(range(len(columns))))), shape=size)
+    cost = np.concatenate([[column.cost for column in columns], np.full(problem.units, LEFT_OUT * max(dearest, 1e-9))])
+    return cost, hstack([cover, eye_array(problem.units)], format="csr"), counts

@@ -1,0 +1,124 @@
+"""What the solver sees: numbered units, ways to use a device, and a judge of groups. It knows nothing of tenants.
+
+The judge is asked about many groups at once. Proofs rest on two of its properties, which hold wherever a neighbour
+never helps: a part of a group that fits also fits, and a unit takes the more of a device the more is on it already.
+Up to `EVERY_GROUP` units every group is looked at and nothing is assumed.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+NOBODY = -1
+"""Fills the rows of groups that are smaller than the largest."""
+EVERY_GROUP = 10
+"""Up to this many units, all groups are judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What becomes of some groups on one option; one entry per group."""
+
+    fits: Bools
+    busy: Floats
+    """Share of the device that the group takes; above 1 nothing fits."""
+    cost: Floats
+
+
+Judge = Callable[[int, Ints], Judged]
+"""Judges the groups (rows of unit numbers, filled up with `NOBODY`) on the option of this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to use one kind of device."""
+
+    kind: int
+    floor: float
+    """No group costs less there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A group on a device (or on several, where one unit needs more than one)."""
+
+    option: int
+    members: tuple[int, ...]
+    cost: float
+    devices: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Units to be placed, and where they can go."""
+
+    units: int
+    options: tuple[Option, ...]
+    available: tuple[int, ...]
+    """Devices by kind."""
+    judge: Judge
+    most: int = 7
+    """Units on one device."""
+    given: tuple[Column, ...] = ()
+    """Columns that come from outside, e.g. a unit that needs several devices."""
+
+    def restricted(self, units: Sequence[int], available: Sequence[int]) -> "Problem":
+        """The same for a few of the units, numbered from 0."""
+        names = np.append(np.asarray(units, np.int64), NOBODY)
+        number = {unit: place for place, unit in enumerate(units)}
+        given = tuple(
+            Column(one.option, tuple(number[unit] for unit in one.members), one.cost, one.devices)
+            for one in self.given
+            if all(unit in number for unit in one.members)
+        )
+
+        def judge(option: int, groups: Ints) -> Judged:
+            return self.judge(option, names[groups])
+
+        return Problem(len(units), self.options, tuple(available), judge, self.most, given)
+
+
+def as_groups(members: Sequence[Sequence[int]], width: int | None = None) -> Ints:
+    """Rows of equal length."""
+    longest = max((len(one) for one in members), default=1) if width is None else width
+    rows = np.full((len(members), max(longest, 1)), NOBODY, np.int64)
+    for row, one in zip(rows, members, strict=True):
+        row[: len(one)] = one
+    return rows
+
+
+def columns_of(problem: Problem, option: int, groups: Ints) -> list[Column]:
+    """The groups that fit, as columns."""
+    if not len(groups):
+        return []
+    judged = problem.judge(option, groups)
+    return [
+        Column(option, tuple(int(unit) for unit in groups[row] if unit != NOBODY), float(judged.cost[row]))
+        for row in np.flatnonzero(judged.fits)
+    ]
+
+
+def singles(problem: Problem) -> list[Column]:
+    """Every unit alone, wherever it fits, and the columns that were given."""
+    alone = np.arange(problem.units, dtype=np.int64)[:, None]
+    found = [column for option in range(len(problem.options)) for column in columns_of(problem, option, alone)]
+    return [*problem.given, *found]
+
+
+def cost_of(columns: Iterable[Column]) -> float:
+    """Of all together."""
+    return sum(column.cost for column in columns)
+
+
+def devices_used(problem: Problem, columns: Iterable[Column]) -> list[int]:
+    """By kind."""
+    used = [0] * len(problem.available)
+    for column in columns:
+        used[problem.options[column.option].kind] += column.devices
+    return used

@@ -1,0 +1,233 @@
+"""A file of tenants to plan for: YAML as in a study, with rates, objectives and wishes. All its problems at once."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, PlainValidator, ValidationError, model_validator
+
+from cotenant.errors import StudyError
+from cotenant.planning.mixes.tenants import METRICS, BatchJob, Objective, ServingTenant, contradictions
+from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.model import TenantEntry
+from cotenant.study.sentences import problems_of
+from cotenant.study.shares import is_number
+from cotenant.study.tree import NotYaml, Tree, read
+from cotenant.study.values import Count, Name, Seconds, one_of, read_duration
+from cotenant.study.words import did_you_mean, expected, shown
+from cotenant.tenancy.nouns import Frozen
+from cotenant.text import amount
+from cotenant.workloads.protocol import WorkloadSpec
+
+LARGEST_FILE = 256 * 1024
+STRETCH = 2.0
+"""A job without `within` may take this many times its time."""
+_RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_RANGE = re.compile(r"^(\d+)\s*\.\.\s*(\d+)$")
+_OBJECTIVE = re.compile(r"^(?:(latency|ttft|tpot)\s+)?p(\d{1,2}(?:\.\d+)?)$")
+_HINT = "e.g. `tenants: {chat: {workload: llama-3.2-3b, rate: 5/s, slo: {p99: 300ms}}}`"
+
+
+def _rate(value: Any) -> float:
+    match = _RATE.match(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        near = f"; did you mean {value:g}/s?" if is_number(value) else ""
+        raise expected("a rate with its unit such as 20/s or 300/min", value, near)
+    rate = float(match.group(1)) / _SECONDS[match.group(2)]
+    if rate <= 0:
+        raise expected("a rate above 0 such as 20/s", value)
+    return rate
+
+
+def _batches(value: Any) -> tuple[int, ...]:
+    match = _RANGE.match(value.strip()) if isinstance(value, str) else None
+    if match:
+        low, high = int(match.group(1)), int(match.group(2))
+        doubled = [low * 2**power for power in range(20) if low * 2**power < high]
+        value = [*doubled, high] if 1 <= low <= high else None
+    batches = value if isinstance(value, list) else [value]
+    if not batches or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in batches):
+        raise expected("a batch such as 4, a list such as [1, 4, 8] or a range such as 1..16", value)
+    return tuple(sorted(set(batches)))
+
+
+def _objectives(value: Any) -> tuple[Objective, ...]:
+    if not isinstance(value, Mapping) or not value:
+        raise expected("objectives such as {p99: 30ms} or {ttft p95: 300ms, tpot p95: 40ms}", value)
+    found = []
+    for key, limit in value.items():
+        match = _OBJECTIVE.match(str(key).strip())
+        if match is None:
+            raise ValueError(f"{shown(str(key))} is not an objective; write p99, ttft p95 or tpot p95")
+        metric = next(one for one in METRICS if one == (match.group(1) or "latency"))
+        if not isinstance(limit, str):
+            raise expected(f"a time with its unit such as 30ms for {key}", limit)
+        found.append(Objective(metric, float(match.group(2)) / 100, read_duration(limit) * 1e3))
+    return tuple(found)
+
+
+def _names(value: Any) -> frozenset[str]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or any(not isinstance(one, str) for one in names):
+        raise expected("a list of tenants such as [embed, rerank]", value)
+    return frozenset(names)
+
+
+class JobEntry(Frozen):
+    """Work with an end."""
+
+    gpus: Count = Field(default=1, description="Devices that it needs at once.")
+    time: Seconds = Field(description="On devices of its own.", examples=["2h"])
+    within: Seconds | None = Field(default=None, description="It has to be done after this time.", examples=["3h"])
+
+
+class PlannedEntry(TenantEntry):
+    """A tenant as the file describes it."""
+
+    batch: Annotated[tuple[int, ...], PlainValidator(_batches)] = Field(  # type: ignore[assignment]
+        default=(1,), description="Items served at once: a number, a list or a range.", examples=["1..16"]
+    )
+    rate: Annotated[float, PlainValidator(_rate)] | None = Field(
+        default=None, description="Items per second.", examples=["20/s"]
+    )
+    load: LoadText | None = Field(default=None, description="When its requests come.", examples=["gamma(20, 2)"])
+    slo: Annotated[tuple[Objective, ...], PlainValidator(_objectives)] | None = Field(  # type: ignore[assignment]
+        default=None, description="What it is promised.", examples=[{"p99": "30ms"}]
+    )
+    isolation: Annotated[str, PlainValidator(one_of("any", "process", "mig"))] = Field(
+        default="any", description="What of its own it has to have."
+    )
+    near: Annotated[frozenset[str], PlainValidator(_names)] = Field(
+        default=frozenset(), description="Tenants on the same device.", examples=[["embed"]]
+    )
+    apart: Annotated[frozenset[str], PlainValidator(_names)] = Field(
+        default=frozenset(), description="Tenants on other devices; itself: its replicas.", examples=[["train"]]
+    )
+    replicas: Count | None = Field(default=None, description="How many; default: as many as its rate needs.")
+    job: JobEntry | None = Field(default=None, description="Work with an end instead of a rate.")
+
+    @model_validator(mode="after")
+    def _one_demand(self) -> "PlannedEntry":
+        given = [name for name in ("rate", "load", "job") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f"not {' and '.join(given)}" if given else "and it has none of them"
+            raise ValueError(f"expected one of rate, load and job, {found}")
+        if self.load is not None and (not self.load.open or self.load.rate_rps is None):
+            raise ValueError(f"{self.load} has no rate; write poisson(20) or gamma(20, 2), or rate: 20/s")
+        return self
+
+    def at_batch(self, batch: int) -> WorkloadSpec:
+        """Which workload, at which size, serving this many items at once."""
+        return self.model_copy(update={"batch": batch}).spec()
+
+    def planned(self, name: str) -> ServingTenant:
+        """In planning's terms."""
+        share = self.share if isinstance(self.share, float) else None
+        rate = self.rate if self.rate is not None else (self.load.rate_rps or 0.0 if self.load else 0.0)
+        job = None
+        if self.job is not None:
+            stretch = self.job.within / self.job.time if self.job.within else STRETCH
+            job = BatchJob(self.job.gpus, self.job.time, stretch)
+        return ServingTenant(
+            name=name,
+            rate_rps=rate,
+            objectives=self.slo or (),
+            cv=self.load.cv if self.load else 1.0,
+            batches=self.batch,
+            share=share,
+            priority=self.priority,
+            isolation=self.isolation,  # type: ignore[arg-type] # checked above
+            near=self.near,
+            apart=self.apart,
+            replicas=self.replicas,
+            job=job,
+        )
+
+
+class TenantsFile(Frozen):
+    """What a tenants file holds."""
+
+    tenants: Mapping[Name, PlannedEntry] = Field(
+        description="Who is to be placed, by name.",
+        examples=[{"chat": {"workload": "llama-3.2-3b", "rate": "5/s", "slo": {"p99": "300ms"}}}],
+    )
+    prices: Mapping[str, float] = Field(
+        default_factory=dict, description="Dollars per hour by kind of device.", examples=[{"a100-sxm4-80gb": 1.8}]
+    )
+
+    def planned(self) -> tuple[ServingTenant, ...]:
+        """In planning's terms."""
+        return tuple(entry.planned(name) for name, entry in self.tenants.items())
+
+
+def read_tenants(path: Path) -> TenantsFile:
+    """Read and check a file.
+
+    Raises:
+        StudyError: with every problem of the file.
+    """
+    tree = _tree(path)
+    problems = list(tree.problems)
+    try:
+        found = TenantsFile.model_validate(tree.data)
+    except ValidationError as error:
+        problems += problems_of(error, TenantsFile)
+        problems += _unknown(tree.data)
+    else:
+        problems += _unknown(tree.data)
+        problems += [(("tenants", name), sentence) for name, sentence in contradictions(found.planned())]
+        if not problems:
+            return found
+    problems.sort(key=lambda problem: tree.places.line(problem[0]))
+    lines = tuple(dict.fromkeys(tree.places.describe(place, sentence) for place, sentence in problems))
+    raise StudyError(f"{path} has {amount(len(lines), 'problem')}", problems=lines, hint="fix the lines named")
+
+
+def is_tenants_file(path: Path) -> bool:
+    """It holds tenants, not a list of jobs."""
+    try:
+        data = _tree(path).data
+    except StudyError:
+        return False
+    return isinstance(data, dict) and "tenants" in data
+
+
+def _tree(path: Path) -> Tree:
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+        raise StudyError(f"{path} can't be read: {reason}", hint=_HINT) from None
+    if len(content) > LARGEST_FILE:
+        raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
+    try:
+        tree = read(text, str(path))
+    except NotYaml as error:
+        raise StudyError(f"{path} has 1 problem", problems=(f"{path}:{error.line}: {error}",), hint=_HINT) from None
+    if not isinstance(tree.data, dict | list):
+        raise StudyError(f"{path} holds no tenants", hint=_HINT)
+    return tree
+
+
+def _unknown(data: Any) -> list[tuple[tuple[str | int, ...], str]]:
+    """Workloads that there aren't, and wishes about tenants that there aren't."""
+    from cotenant.study.workload_check import unknown_workloads
+
+    if not isinstance(data, Mapping):
+        return []
+    problems: list[tuple[tuple[str | int, ...], str]] = list(unknown_workloads(data))
+    tenants = data.get("tenants")
+    if not isinstance(tenants, Mapping):
+        return problems
+    for name, entry in tenants.items():
+        for key in ("near", "apart"):
+            wished = entry.get(key) if isinstance(entry, Mapping) else None
+            for other in wished if isinstance(wished, list) else [wished] if isinstance(wished, str) else []:
+                if isinstance(other, str) and other not in tenants:
+                    near = did_you_mean(other, tenants)
+                    problems.append((("tenants", name, key), f"there is no tenant {shown(other)}{near}"))
+    return problems

@@ -1,0 +1,100 @@
+"""Host and device of one workload on one machine, fitted to its measured solo times.
+
+A measured time says how long the host's launches and the device's kernels take together; where there are several
+batches, they tell the two apart. What they can't tell stays as simulated.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats
+
+HOST_SPREAD, DEVICE_SPREAD, DEVICE_USUAL = 0.5, 0.25, 0.15
+"""Standard deviations of the logarithms of both factors before anything is measured, and the mean of the device's:
+networks in float32 took that much longer than simulated (ParvaGPU: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
+_FASTER_SPREAD = 0.13
+"""Hardly any software is faster than the best library, which is what is simulated."""
+_TELL_APART = 3
+"""Batches that are needed to tell host and device apart; below, both are scaled alike."""
+_ROBUST = 0.05
+"""Relative errors beyond this count less and less: measured tables hold slips."""
+_ITEM_SPREAD = 0.2
+"""How much of the shortest time per item is the host's own work for it, before anything is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoloFit:
+    """How a workload's times on one machine differ from those simulated."""
+
+    host: float = 1.0
+    """Factor of its launches and of what comes before and after them."""
+    device: float = 1.0
+    """Factor of its kernels."""
+    item_ns: float = 0.0
+    """Host time per item before the first launch: reading, preparing, copying."""
+    off: float = 0.0
+    """Mean relative error of the explained times."""
+    cost: float = 0.0
+    """How unlikely the measured times are with it; the smaller, the better it explains them."""
+
+
+UNFITTED = SoloFit()
+
+
+@dataclass(frozen=True, slots=True)
+class Solo:
+    """One measured time, and what the simulation takes for it."""
+
+    batch: int
+    measured_ns: float
+    launched_ns: Floats
+    """Host time until each kernel is launched."""
+    remaining_ns: Floats
+    """Device time from each kernel to the end."""
+    around_ns: float
+    """Host time before the first launch and after the last kernel."""
+
+    def explained_ns(self, host: float, device: float, item_ns: float) -> float:
+        """Its time with these factors: who is later, host or device, counts at every kernel."""
+        overlapped = float(np.max(host * self.launched_ns + device * self.remaining_ns))
+        return host * self.around_ns + overlapped + item_ns * self.batch
+
+    @property
+    def least_ns(self) -> float:
+        """The kernels alone."""
+        return float(self.remaining_ns[0])
+
+
+def fit_solos(times: Sequence[Solo]) -> SoloFit:
+    """The factors that explain the measured times best."""
+    from scipy.optimize import least_squares
+
+    if len({one.batch for one in times}) < _TELL_APART:
+        scale = float(np.exp(np.mean([np.log(one.measured_ns / one.explained_ns(1.0, 1.0, 0.0)) for one in times])))
+        return SoloFit(scale, scale)
+    per_item = min(one.measured_ns / one.batch for one in times)
+
+    def residuals(values: Floats) -> Floats:
+        host, device, item = np.exp(values[0]), np.exp(values[1]), values[2] * per_item
+        off = [np.log(one.explained_ns(host, device, item) / one.measured_ns) / _ROBUST for one in times]
+        robust = np.sqrt(2 * (np.sqrt(1 + np.square(off)) - 1))
+        spread = DEVICE_SPREAD if values[1] > DEVICE_USUAL else _FASTER_SPREAD
+        prior = (values[0] / HOST_SPREAD, (values[1] - DEVICE_USUAL) / spread, values[2] / _ITEM_SPREAD)
+        return np.concatenate([robust, prior])
+
+    starts = [(host, device, 0.05) for host in (-0.3, 0.3) for device in (-0.2, 0.3)]
+    fits = [least_squares(residuals, start, bounds=([-3, -3, 0], [3, 3, 1])) for start in starts]
+    found = min(fits, key=lambda one: float(one.cost))
+    best = found.x
+    host, device = float(np.exp(best[0])), float(np.exp(best[1]))
+    item = float(best[2]) * per_item
+    off = float(np.mean([abs(one.explained_ns(host, device, item) / one.measured_ns - 1) for one in times]))
+    return SoloFit(host, device, item, off, float(found.cost))
+
+
+def matched(fit: SoloFit, time: Solo) -> SoloFit:
+    """The same fit, scaled so that this very time comes out as measured."""
+    scale = time.measured_ns / time.explained_ns(fit.host, fit.device, fit.item_ns)
+    return replace(fit, host=fit.host * scale, device=fit.device * scale, item_ns=fit.item_ns * scale)

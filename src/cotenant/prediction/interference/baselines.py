@@ -1,0 +1,52 @@
+"""What a prediction has to beat: a constant, effects that add up, and completion of the matrix by a low rank."""
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+_SHRINK = 0.1
+"""Pull of effects to zero, in measured pairs: a tenant without any has none."""
+_ROUNDS = 30
+
+
+def constant(evidence: Evidence, rows: Ints) -> Floats:
+    """The median of all measured log slowdowns."""
+    return np.full(len(rows), float(np.median(evidence.logs)) if len(evidence) else 0.0)
+
+
+def additive(evidence: Evidence, rows: Ints, tenants: int) -> Floats:
+    """A mean, an effect of the victim and one of its neighbour, least squares."""
+    mean, victim, neighbour = _effects(evidence, tenants)
+    return np.asarray(mean + victim[rows[:, 0]] + neighbour[rows[:, 1]])
+
+
+def low_rank(evidence: Evidence, rows: Ints, tenants: int, rank: int = 2, pull: float = 0.1) -> Floats:
+    """The same and factors of the given rank on what is left, alternating least squares (as Gavel and Quasar do)."""
+    mean, victim, neighbour = _effects(evidence, tenants)
+    v, w = evidence.rows[:, 0], evidence.rows[:, 1]
+    left = evidence.logs - mean - victim[v] - neighbour[w]
+    random = np.random.default_rng(0)
+    first, second = (0.1 * random.standard_normal((tenants, rank)) for _ in range(2))
+    for _ in range(_ROUNDS):
+        _solve(first, v, second[w], left, pull)
+        _solve(second, w, first[v], left, pull)
+    return np.asarray(additive(evidence, rows, tenants) + (first[rows[:, 0]] * second[rows[:, 1]]).sum(axis=1))
+
+
+def _effects(evidence: Evidence, tenants: int) -> tuple[float, Floats, Floats]:
+    count = len(evidence)
+    design = np.zeros((count, 2 * tenants))
+    design[np.arange(count), evidence.rows[:, 0]] = 1.0
+    design[np.arange(count), tenants + evidence.rows[:, 1]] = 1.0
+    mean = float(evidence.logs.mean())
+    normal = design.T @ design + _SHRINK * np.eye(2 * tenants)
+    effects = np.asarray(np.linalg.solve(normal, design.T @ (evidence.logs - mean)), np.float64)
+    return mean, effects[:tenants], effects[tenants:]
+
+
+def _solve(factors: Floats, owner: Ints, others: Floats, left: Floats, pull: float) -> None:
+    eye = np.eye(factors.shape[1])
+    for one in np.unique(owner):
+        mine = owner == one
+        factors[one] = np.linalg.solve(others[mine].T @ others[mine] + pull * eye, others[mine].T @ left[mine])

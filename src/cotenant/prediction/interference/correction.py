@@ -1,0 +1,182 @@
+"""What measured mixes say about the prior's error on all others: a Gaussian process with fixed variances."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from cotenant.prediction.interference.covariance import (
+    Atoms,
+    Variances,
+    atoms_of,
+    covariance,
+    likenesses,
+    spread,
+)
+from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+_JITTER = 1e-8
+_ELEMENTS = 6_000_000
+"""Of a covariance that is held at once."""
+_WITNESSES = 200
+"""Rows of evidence that variances of very many cells are taken from: fewer witnesses only widen them."""
+_MANY = 50_000
+"""Cells; more than these have their variances from `_WITNESSES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Measured slowdowns, one per victim of each measured mix."""
+
+    rows: Ints
+    """The victim first, its neighbours behind."""
+    logs: Floats
+    """Logarithm of the slowdown, mean over blocks."""
+    variance: Floats
+    """Of that mean, from the blocks; 0 where unknown."""
+    cell: Ints
+    """Rows with the same number were measured at once: one mix, every victim."""
+    blocks: Ints
+    """How many blocks are behind it."""
+    half: Floats
+    """Half-width of its own interval, from the blocks."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.logs.size)
+
+    @property
+    def cells(self) -> int:
+        """Measured mixes."""
+        return int(np.unique(self.cell).size)
+
+    def only(self, chosen: Ints) -> "Evidence":
+        """Some of the rows."""
+        return Evidence(
+            self.rows[chosen],
+            self.logs[chosen],
+            self.variance[chosen],
+            self.cell[chosen],
+            self.blocks[chosen],
+            self.half[chosen],
+        )
+
+
+def no_evidence() -> Evidence:
+    """Nothing was measured yet."""
+    none, numbers = np.empty(0), np.empty(0, np.int64)
+    return Evidence(np.empty((0, 2), np.int64), none, none, numbers, numbers, none)
+
+
+class Correction:
+    """The process given the evidence."""
+
+    def __init__(self, setting: Setting, evidence: Evidence, variances: Variances) -> None:
+        self.setting = setting
+        self.evidence = evidence
+        self.variances = variances
+        self._atoms = atoms_of(setting, evidence.rows)
+        prior = setting.prior(evidence.rows)[:, 0] if len(evidence) else np.empty(0)
+        self.residual = evidence.logs - prior
+        """Logarithm of measured over prior."""
+        self._noise = evidence.variance + variances.noise + variances.group_noise * self._atoms.size**2
+        if len(evidence):
+            within = covariance(setting, variances, self._atoms, self._atoms)
+            within[np.diag_indices_from(within)] += self._noise + _JITTER
+            self._factor = cho_factor(within, lower=True)
+            self._alpha = cho_solve(self._factor, self.residual)
+
+    def mean(self, rows: Ints) -> Floats:
+        """Expected logarithm of measured over prior, for rows with the victim first."""
+        if not len(self.evidence):
+            return np.zeros(len(rows))
+        table = self.pair_means
+        if rows.shape[1] == 2:
+            return np.asarray(table[rows[:, 0], rows[:, 1]])
+        atoms = atoms_of(self.setting, rows)
+        assert atoms.gather is not None
+        shared = self.variances.group * float(self._atoms.size @ self._alpha)
+        return np.asarray(atoms.gather @ table[atoms.victim, atoms.neighbour] + shared * atoms.size)
+
+    @cached_property
+    def pair_means(self) -> Floats:
+        """Tenants x tenants: the expected correction of the first beside the second.
+
+        Every part of the covariance is a product of one thing about the victim and one about the neighbour, so that
+        all pairs at once are a few products of matrices.
+        """
+        count = len(self.setting)
+        alpha = self._alpha if self._atoms.gather is None else self._atoms.gather.T @ self._alpha
+        plain, sloped = np.zeros((count, count)), np.zeros((count, count))
+        where = (self._atoms.victim, self._atoms.neighbour)
+        np.add.at(plain, where, alpha)
+        np.add.at(sloped, where, alpha * self._atoms.prior)
+        tables = likenesses(self.setting)
+        result, growing = np.zeros((count, count)), np.zeros((count, count))
+        for part, table in enumerate(tables):
+            shifts = sum(self.variances.shift[part, other] * one for other, one in enumerate(tables))
+            slopes = sum(self.variances.slope[part, other] * one for other, one in enumerate(tables))
+            result += table @ plain @ shifts
+            growing += table @ sloped @ slopes
+        return np.asarray(result + self.setting.pair_prior * growing)
+
+    def variance(self, rows: Ints) -> Floats:
+        """Variance of the logarithm that would be measured, for rows with the victim first."""
+        few = len(rows) > _MANY and len(self.evidence) > _WITNESSES
+        step = max(_ELEMENTS // max(_WITNESSES if few else len(self.evidence), 1), 1)
+        parts = [self._variance(rows[first : first + step], few) for first in range(0, len(rows), step)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _variance(self, rows: Ints, few: bool) -> Floats:
+        atoms = atoms_of(self.setting, rows)
+        own = spread(self.variances, atoms)
+        noise = self.variances.noise + self.variances.group_noise * atoms.size**2
+        if not len(self.evidence):
+            return np.asarray(own + noise)
+        witnesses, lower = self._few if few else (self._atoms, self._factor[0])
+        known = solve_triangular(lower, covariance(self.setting, self.variances, witnesses, atoms), lower=True)
+        return np.asarray(np.maximum(own - (known**2).sum(axis=0), 0.0) + noise)
+
+    def posterior(self, rows: Ints) -> Floats:
+        """Covariances of the rows' corrections among each other, without noise."""
+        atoms = atoms_of(self.setting, rows)
+        own = covariance(self.setting, self.variances, atoms, atoms)
+        if not len(self.evidence):
+            return own
+        across = covariance(self.setting, self.variances, self._atoms, atoms)
+        known = solve_triangular(self._factor[0], across, lower=True)
+        return np.asarray(own - known.T @ known)
+
+    @cached_property
+    def _few(self) -> tuple[Atoms, Floats]:
+        chosen = np.linspace(0, len(self.evidence) - 1, _WITNESSES).astype(np.int64)
+        atoms = atoms_of(self.setting, self.evidence.rows[chosen])
+        within = covariance(self.setting, self.variances, atoms, atoms)
+        within[np.diag_indices_from(within)] += self._noise[chosen] + _JITTER
+        return atoms, np.asarray(np.linalg.cholesky(within), np.float64)
+
+    def left_out(self, groups: Ints) -> tuple[Floats, Floats]:
+        """What would have been predicted for each row of the evidence without the rows of its group.
+
+        Args:
+            groups: A number per row; rows with the same number are left out together.
+
+        Returns:
+            Errors (measured - predicted, logarithms) and their expected standard deviations.
+        """
+        errors, deviations = np.zeros(len(self.evidence)), np.zeros(len(self.evidence))
+        for group in np.unique(groups):
+            mine = np.flatnonzero(groups == group)
+            errors[mine], deviations[mine] = self.without(mine)
+        return errors, deviations
+
+    def without(self, mine: Ints) -> tuple[Floats, Floats]:
+        """The same for one group of rows, given by their positions."""
+        block = np.linalg.inv(self._inverse[np.ix_(mine, mine)])
+        return block @ self._alpha[mine], np.sqrt(np.maximum(np.diag(block), 0.0))
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.asarray(cho_solve(self._factor, np.eye(len(self.evidence))))

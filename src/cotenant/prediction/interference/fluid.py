@@ -1,0 +1,125 @@
+"""The prior for a GPU in closed form: slowdowns of thousands of mixes at once, from solo summaries alone.
+
+Kernels queue for the SMs in the order in which they come. In one cycle of a neighbour (a kernel that works for ``w``
+and then starts, drains or waits for its host for ``z``) a victim with kernels of length ``y`` gets one kernel in and
+everything that fits into ``z``: it loses ``w`` of every ``w + z + y``. A long kernel's last blocks leave some room, so
+that the loss stays below what that says where ``w`` is much longer than ``y``. Host time before and after a request
+is slow compared with kernels: there the victim's speeds are averaged, not its times. Nobody's work adds up to more
+than the device has.
+
+The event engine says the same within 2 to 3 % (mean over Gavel's 665 pairs, see docs/concepts/prediction.md).
+"""
+
+from itertools import product
+
+import numpy as np
+
+from cotenant.prediction.interference.gpu_profiles import GpuProfiles
+from cotenant.prediction.interference.mixes import placed, present
+from cotenant.prediction.kernels.columns import Bools, Floats, Ints
+
+DRAIN = 0.07
+"""Part of a long kernel's work during which others get in. Chosen for agreement with the event engine on the pairs of
+Gavel's jobs; measured pairs played no part."""
+_SHARPNESS = 8
+"""Host and device overlap almost perfectly: the longer one counts."""
+_ROUNDS = 25
+_CHUNK = 50_000
+
+
+def side_by_side(profiles: GpuProfiles, mixes: Ints) -> Floats:
+    """Logarithms of slowdowns where kernels of all tenants may be on the device at once (MPS, streams).
+
+    Args:
+        profiles: Of all tenants.
+        mixes: Rows of tenants' indices.
+
+    Returns:
+        Rows x places; NaN where a mix has no tenant.
+    """
+    return _in_chunks(profiles, mixes, turns=False)
+
+
+def in_turns(profiles: GpuProfiles, mixes: Ints) -> Floats:
+    """The same where one tenant has the device at a time, and those who have work take equal turns (time-slicing)."""
+    return _in_chunks(profiles, mixes, turns=True)
+
+
+def _in_chunks(profiles: GpuProfiles, mixes: Ints, *, turns: bool) -> Floats:
+    parts = [_logs(profiles, mixes[first : first + _CHUNK], turns) for first in range(0, len(mixes), _CHUNK)]
+    return np.concatenate(parts) if parts else np.empty(mixes.shape)
+
+
+def _logs(profiles: GpuProfiles, mixes: Ints, turns: bool) -> Floats:
+    there = present(mixes)
+    device = placed(profiles.device_ns, mixes, 1.0)
+    launch = placed(profiles.launch_ns, mixes, 0.0)
+    serial = placed(profiles.serial_ns, mixes, 0.0)
+    burst = _longer(device, launch)
+    alone = burst + serial
+    if turns:
+        held = np.where(there, device, 0.0)
+        lost = _lost_in_turns(device, burst, there)
+    else:
+        held = placed(profiles.work_ns * profiles.occupancy, mixes, 0.0)
+        lost = _lost_side_by_side(profiles, mixes, device, burst, there)
+    time, crowd = alone.copy(), np.ones((len(mixes), 1))
+    for _ in range(_ROUNDS):
+        active = np.where(there, 1 - serial / time, 0.0)
+        stretched = device * crowd / _mean_speed(lost, active)
+        time = _longer(stretched, launch) + serial
+        used = (held / time).sum(axis=1, keepdims=True)
+        crowd *= np.maximum(used, 1 / crowd)  # at least 1: grows while the device is asked for more than it has
+    return np.where(there, np.log(time / alone), np.nan)
+
+
+def _lost_in_turns(device: Floats, burst: Floats, there: Bools) -> Floats:
+    """Part that each neighbour adds to the victim's device time: rows x victims x neighbours."""
+    busy = np.where(there, device / burst, 0.0)
+    return _without_self(np.broadcast_to(busy[:, None, :], (*busy.shape, busy.shape[1])))
+
+
+def _lost_side_by_side(profiles: GpuProfiles, mixes: Ints, device: Floats, burst: Floats, there: Bools) -> Floats:
+    work = placed(profiles.work_ns, mixes, 0.0)
+    kernels = placed(profiles.kernels, mixes, 1.0)
+    holds, moves = placed(profiles.occupancy, mixes, 1.0), placed(profiles.dram, mixes, 0.0)
+    w = (work / kernels)[:, None, :]
+    z = np.maximum(burst - work, 0.0) / kernels
+    y = (device / kernels)[:, :, None]
+    lost = w / (z[:, None, :] + y + DRAIN * w)
+    return _without_self(np.where(there[:, None, :], lost * _conflict(holds, moves), 0.0))
+
+
+def _conflict(holds: Floats, moves: Floats) -> Floats:
+    """Part of a victim's speed that a working neighbour takes: SMs that it holds, bandwidth beyond an even part."""
+    own, other = holds[:, :, None], holds[:, None, :]
+    of_sms = np.clip((own + other - 1) / own, 0.0, 1.0)
+    left = np.maximum(1 - moves[:, None, :], 0.5)
+    of_dram = 1 - np.minimum(left / np.maximum(moves[:, :, None], 1e-9), 1.0)
+    return np.asarray(np.maximum(of_sms, of_dram))
+
+
+def _without_self(lost: Floats) -> Floats:
+    places = lost.shape[1]
+    return np.asarray(np.where(np.eye(places, dtype=bool)[None], 0.0, lost))
+
+
+def _mean_speed(lost: Floats, active: Floats) -> Floats:
+    """Speed of each victim, over all combinations of neighbours that have work for the device."""
+    rows, places = active.shape
+    speed = np.zeros((rows, places))
+    for victim in range(places):
+        others = [place for place in range(places) if place != victim]
+        for states in product((0, 1), repeat=len(others)):
+            weight, load = np.ones(rows), np.ones(rows)
+            for other, on in zip(others, states, strict=True):
+                weight *= active[:, other] if on else 1 - active[:, other]
+                if on:
+                    load += lost[:, victim, other]
+            speed[:, victim] += weight / load
+    return speed
+
+
+def _longer(first: Floats, second: Floats) -> Floats:
+    top = np.maximum(np.maximum(first, second), 1e-300)
+    return np.asarray(top * ((first / top) ** _SHARPNESS + (second / top) ** _SHARPNESS) ** (1 / _SHARPNESS))

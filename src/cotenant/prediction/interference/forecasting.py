@@ -1,0 +1,292 @@
+"""From what is known of tenants and mixes to what would happen in any mix."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Evidence, no_evidence
+from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.forecast import (
+    MixForecast,
+    NextMix,
+    Prediction,
+    Ranged,
+    Tail,
+    TenantForecast,
+    Trust,
+)
+from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
+from cotenant.prediction.interference.intervals import FEWEST
+from cotenant.prediction.interference.mixes import mixes_of
+from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.predictor import MEASURED, PRIOR_ONLY, Predictor, Slowdowns
+from cotenant.prediction.interference.setting import Prior, Setting, setting_of
+from cotenant.prediction.interference.tails import latencies, quantiles, stretched
+from cotenant.prediction.kernels.columns import Floats
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Slo
+from cotenant.text import amount, percent, ratio
+
+Engine = Callable[[tuple[str, ...], str], Sequence[float]]
+"""A mix and a way to share to slowdowns by the event engine."""
+
+TAIL_REQUESTS = 4000
+"""Simulated per tenant: enough for a p99."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Tenants that are asked about, those that runs know besides, and what was measured of them."""
+
+    device: str
+    simulated: bool
+    names: tuple[str, ...]
+    keys: tuple[TenantKey, ...]
+    features: Floats
+    priors: Mapping[str, Prior]
+    """By way to share; others can't be predicted."""
+    solo_s: Floats
+    memory_bytes: tuple[int | None, ...]
+    loads: Mapping[str, Load]
+    """Of tenants whose requests come by a schedule."""
+    objectives: Mapping[str, Slo]
+    mixes: tuple[MeasuredMix, ...]
+    variances: Variances
+    prior_half: float
+    notes: tuple[str, ...] = ()
+    engine: Engine | None = None
+
+
+def forecast(
+    asked: Asked, groups: Sequence[tuple[str, ...]], sharings: Sequence[str], *, next_mixes: int = 0
+) -> Prediction:
+    """Every group under every way to share.
+
+    Args:
+        asked: What is known.
+        groups: Mixes by tenants' names.
+        sharings: As written in a study.
+        next_mixes: How many mixes to name that are worth measuring.
+    """
+    forecasts: list[MixForecast] = []
+    worth: list[NextMix] = []
+    trust: list[Trust] = []
+    left_aside = [sharing for sharing in sharings if sharing not in asked.priors]
+    for sharing in (one for one in sharings if one in asked.priors):
+        predictor = predictor_for(asked, sharing)
+        forecasts += _forecasts(asked, predictor, groups, sharing)
+        trust.append(_trust(predictor, sharing))
+        worth += _worth_measuring(asked, predictor, groups, sharing, next_mixes)
+    worth = sorted(worth, key=lambda one: -one.buys)[:next_mixes]
+    return Prediction(asked.device, tuple(forecasts), tuple(worth), tuple(trust), _notes(asked, trust, left_aside))
+
+
+def predictor_for(asked: Asked, sharing: str) -> Predictor:
+    """Prior and evidence of one way to share."""
+    setting = setting_of([key.workload for key in asked.keys], asked.features, asked.priors[sharing])
+    evidence = evidence_of([mix for mix in asked.mixes if mix.sharing == sharing], asked.keys)
+    return Predictor(setting, evidence, asked.variances, prior_half=asked.prior_half)
+
+
+def evidence_of(mixes: Sequence[MeasuredMix], keys: Sequence[TenantKey]) -> Evidence:
+    """Measured mixes as rows, the victim first."""
+    place = {key: number for number, key in enumerate(keys)}
+    rows, logs, variance, cells, blocks, half = [], [], [], [], [], []
+    for cell, mix in enumerate(mixes):
+        for key, estimate in mix.slowdowns:
+            others = list(mix.members)
+            others.remove(key)
+            rows.append([place[key], *(place[other] for other in others)])
+            logs.append(math.log(estimate.est))
+            wide = math.nan if estimate.lo is None or estimate.hi is None else math.log(estimate.hi / estimate.lo) / 2
+            variance.append(0.0 if math.isnan(wide) else (wide / _NORMAL) ** 2)
+            cells.append(cell)
+            blocks.append(estimate.n)
+            half.append(wide)
+    if not rows:
+        return no_evidence()
+    return Evidence(
+        mixes_of(rows),
+        np.array(logs),
+        np.array(variance),
+        np.array(cells, np.int64),
+        np.array(blocks, np.int64),
+        np.array(half),
+    )
+
+
+_NORMAL = 1.645
+"""Half-width of a 90 % interval in standard deviations."""
+
+
+def _forecasts(
+    asked: Asked, predictor: Predictor, groups: Sequence[tuple[str, ...]], sharing: str
+) -> list[MixForecast]:
+    rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
+    found = predictor.slowdowns(rows)
+    forecasts = []
+    for number, group in enumerate(groups):
+        slowdowns = [_ranged(found, number, place) for place in range(len(group))]
+        bases = [_basis(asked, predictor, found, number, place) for place in range(len(group))]
+        if asked.engine is not None and found.basis[number, 0] != MEASURED:
+            exact = asked.engine(group, sharing)
+            slowdowns = [_agreeing(guess, engine) for guess, engine in zip(slowdowns, exact, strict=True)]
+            bases = [f"simulated, {basis}" for basis in bases]
+        tails = _tails(asked, predictor.setting, group, slowdowns)
+        forecasts.append(_mix(asked, group, sharing, tuple(zip(slowdowns, tails, bases, strict=True))))
+    return forecasts
+
+
+def _mix(
+    asked: Asked, group: tuple[str, ...], sharing: str, found: Sequence[tuple[Ranged, Tail | None, str]]
+) -> MixForecast:
+    numbers = [asked.names.index(name) for name in group]
+    solo = [float(asked.solo_s[number]) for number in numbers]
+    memory = [asked.memory_bytes[number] for number in numbers]
+    return MixForecast(
+        mix=group,
+        sharing=sharing,
+        tenants=tuple(
+            TenantForecast(
+                tenant=name,
+                slowdown=slowdown,
+                throughput_rps=slowdown.inverse(1 / alone),
+                latency_ms=slowdown.scaled(1e3 * alone),
+                tail=tail,
+                basis=basis,
+            )
+            for name, alone, (slowdown, tail, basis) in zip(group, solo, found, strict=True)
+        ),
+        memory_bytes=None if any(one is None for one in memory) else sum(one for one in memory if one is not None),
+    )
+
+
+def _ranged(found: Slowdowns, mix: int, place: int) -> Ranged:
+    ends = (float(found.low[mix, place]), float(found.high[mix, place]))
+    lo, hi = (None if math.isnan(end) else end for end in ends)
+    return Ranged(float(found.estimate[mix, place]), lo, hi)
+
+
+def _agreeing(guess: Ranged, exact: float) -> Ranged:
+    """The engine's figure; where the closed form differs, the interval is wider by that."""
+    apart = max(exact / guess.est, guess.est / exact)
+    lo, hi = guess.lo, guess.hi
+    return Ranged(
+        exact,
+        None if lo is None else max(exact * lo / guess.est / apart, min(exact, 1.0)),
+        None if hi is None else exact * hi / guess.est * apart,
+    )
+
+
+def _basis(asked: Asked, predictor: Predictor, found: Slowdowns, mix: int, place: int) -> str:
+    count = int(found.count[mix, place])
+    match int(found.basis[mix, place]):
+        case 0:
+            return f"{'simulated' if asked.simulated else 'measured'}, {amount(count, 'block')}"
+        case code if code == PRIOR_ONLY:
+            return "prior only"
+        case _ if count:
+            return f"{amount(count, 'mix', 'mixes')} of this tenant"
+        case _:
+            return f"{amount(predictor.evidence.cells, 'mix', 'mixes')} of others"
+
+
+def _tails(asked: Asked, setting: Setting, group: tuple[str, ...], slowdowns: Sequence[Ranged]) -> list[Tail | None]:
+    loads = [asked.loads.get(name) for name in group]
+    if all(load is None for load in loads):
+        return [None] * len(group)
+    numbers = [asked.names.index(name) for name in group]
+    solo = asked.solo_s[numbers]
+    resolved = [_resolved(load, float(solo[place])) for place, load in enumerate(loads)]
+    rates = np.array([math.nan if load is None else load.rate_rps or math.nan for load in resolved])
+    weights = np.zeros((len(group), len(group)))
+    for place in range(len(group)):
+        others = [other for other in range(len(group)) if other != place]
+        weights[place, others] = setting.weights(np.array([[numbers[place], *(numbers[one] for one in others)]]))[0]
+    cases = [
+        [one.est for one in slowdowns],
+        [one.est if one.lo is None else one.lo for one in slowdowns],
+        [one.est if one.hi is None else one.hi for one in slowdowns],
+    ]
+    services = [stretched(solo, np.array(case), weights, rates) for case in cases]
+    return [
+        None
+        if load is None
+        else _tail(load, [float(service[place]) for service in services], asked.objectives.get(name), slowdowns[place])
+        for place, (name, load) in enumerate(zip(group, resolved, strict=True))
+    ]
+
+
+def _tail(load: Load, services: Sequence[float], objective: Slo | None, slowdown: Ranged) -> Tail:
+    assert load.rate_rps is not None
+    due = arrivals_ns(load, seed=1, horizon_s=TAIL_REQUESTS / load.rate_rps)
+    found = []
+    for service in services:
+        late = latencies(due, service) if service * load.rate_rps < 1 else np.full(due.size, np.inf)
+        within = math.nan if objective is None else float((late * 1e3 <= objective.latency_ms).mean())
+        median, p99 = quantiles(late, (0.5, 0.99)) if np.isfinite(late).all() else (math.inf, math.inf)
+        found.append((1e3 * median, 1e3 * p99, within))
+    ends = slowdown.lo is not None
+
+    def ranged(column: int) -> Ranged:
+        est, lo, hi = (one[column] for one in found)
+        return Ranged(est, min(lo, hi) if ends else None, max(lo, hi) if ends else None)
+
+    return Tail(ranged(0), ranged(1), None if objective is None else ranged(2))
+
+
+def _resolved(load: Load | None, solo_s: float) -> Load | None:
+    """With a rate: a share is one of what the tenant can do alone."""
+    if load is None or load.rate_share is None:
+        return load
+    return load.at(load.rate_share / solo_s)
+
+
+def _trust(predictor: Predictor, sharing: str) -> Trust:
+    found = predictor.typical()
+    typical, constant, error = found if found is not None else (None, None, None)
+    return Trust(sharing, predictor.evidence.cells, error, constant, typical)
+
+
+def _worth_measuring(
+    asked: Asked, predictor: Predictor, groups: Sequence[tuple[str, ...]], sharing: str, count: int
+) -> list[NextMix]:
+    if not count:
+        return []
+    rows = mixes_of([[asked.names.index(name) for name in group] for group in groups])
+    unknown = np.flatnonzero(predictor.slowdowns(rows).basis[:, 0] != MEASURED)
+    chosen = next_cells(predictor.correction, rows[unknown], count)
+    return [NextMix(groups[int(unknown[cell])], sharing, buys) for cell, buys in chosen]
+
+
+def _notes(asked: Asked, trust: Sequence[Trust], left_aside: Sequence[str]) -> tuple[str, ...]:
+    notes = list(asked.notes)
+    for one in trust:
+        if one.no_better and one.typical is not None:
+            notes.append(
+                f"Under `{one.sharing}` these are no better than the typical slowdown of {ratio(one.typical)}."
+            )
+        if one.measured < FEWEST:
+            known = not math.isnan(asked.prior_half)
+            interval = (
+                "intervals are the prior's validated error"
+                if known
+                else "there are no intervals, as the prior is not validated on such a device"
+            )
+            notes.append(
+                f"Under `{one.sharing}` {amount(one.measured, 'mix', 'mixes')} of the {FEWEST} that intervals need "
+                f"{'was' if one.measured == 1 else 'were'} measured; {interval}."
+            )
+        elif one.error is not None and one.constant is not None:
+            notes.append(
+                f"Under `{one.sharing}`, on mixes left out one at a time: {percent(one.error)} off on average, "
+                f"the typical slowdown alone {percent(one.constant)}."
+            )
+    if left_aside:
+        notes.append(f"Not predicted: {', '.join(left_aside)}; measure or simulate them: cotenant run STUDY.")
+    if asked.loads:
+        notes.append("Latencies under open loads are simulated over predicted, constant service times: not validated.")
+    return tuple(notes)

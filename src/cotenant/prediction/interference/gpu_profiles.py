@@ -1,0 +1,75 @@
+"""What a GPU's tenants are when alone, as far as neighbours feel it: one entry per tenant in every column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.kernels.columns import Floats
+from cotenant.prediction.sharing.trace import Trace
+
+LOG_SCALE, SHARE_SCALE = 1.5, 0.3
+"""What counts as one step apart: a factor of e^1.5 in a time, 0.3 in a share. Of the order of the spread of Gavel's
+26 jobs; fixed, so that a tenant's neighbours in a study don't change how alike two tenants are."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProfiles:
+    """Times are per request, in nanoseconds."""
+
+    solo_ns: Floats
+    """Alone, from begin to end."""
+    device_ns: Floats
+    """The device has a kernel of this tenant."""
+    work_ns: Floats
+    """Of that, how long a kernel that always holds `occupancy` would run for the same hold on the SMs."""
+    occupancy: Floats
+    """Share of the SMs that its kernels hold, weighted by what they hold."""
+    dram: Floats
+    """Share of the DRAM bandwidth while it works."""
+    launch_ns: Floats
+    """Host time that overlaps with the device."""
+    serial_ns: Floats
+    """Host time during which the device has nothing of this tenant."""
+    kernels: Floats
+
+    def __len__(self) -> int:
+        """Number of tenants."""
+        return int(self.solo_ns.size)
+
+    def features(self) -> Floats:
+        """Tenants x features, in steps: what makes tenants alike."""
+        return np.column_stack(
+            (
+                np.log(self.solo_ns) / LOG_SCALE,
+                self.device_ns / self.solo_ns / SHARE_SCALE,
+                self.work_ns / self.solo_ns / SHARE_SCALE,
+                self.launch_ns / self.solo_ns / SHARE_SCALE,
+                self.serial_ns / self.solo_ns / SHARE_SCALE,
+                np.log(self.device_ns / self.kernels) / LOG_SCALE,
+            )
+        )
+
+
+def profiles_of(traces: Sequence[Trace], solo_ns: Sequence[float]) -> GpuProfiles:
+    """Summaries of requests and of their times alone."""
+    rows = [_summary(trace) for trace in traces]
+    device, work, occupancy, dram, launch, serial, kernels = np.array(rows, np.float64).reshape(-1, 7).T
+    return GpuProfiles(np.array(solo_ns, np.float64), device, work, occupancy, dram, launch, serial, kernels)
+
+
+def _summary(trace: Trace) -> tuple[float, ...]:
+    held = float((trace.duration_ns * trace.occupancy).sum())
+    occupancy = float((trace.duration_ns * trace.occupancy**2).sum()) / held
+    work = held / occupancy
+    moved = float((trace.duration_ns * trace.dram).sum())
+    launches = int(np.count_nonzero(trace.launch_ns)) or trace.duration_ns.size
+    return (
+        trace.device_ns,
+        work,
+        occupancy,
+        min(moved / work, 1.0),
+        float(trace.launch_ns.sum()),
+        trace.before_ns + trace.after_ns,
+        float(launches),
+    )

@@ -1,0 +1,86 @@
+"""How wide an interval has to be: errors on pairs that were left out, in units of the expected deviation.
+
+Known families: pairs left out one at a time. New families: whole families left out, and the widest of their quantiles,
+because errors of one family are alike and a new one may be like the worst. Fewer than `FEWEST` measured mixes can't
+tell: then the prior's error on validated data stands in.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Correction
+from cotenant.prediction.kernels.columns import Bools, Floats, Ints
+
+FEWEST = 20
+"""Measured mixes below which the evidence gives no interval of its own."""
+MANY_OF_A_FAMILY = 8
+"""A family with this many measured mixes is known, however many others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Half-width of an interval of a logarithm, in expected deviations; or in the logarithm itself, see `relative`."""
+
+    known: float
+    new: float
+    relative: bool
+    """False: the evidence is too small, and both numbers are half-widths of the logarithm itself."""
+    known_families: Ints
+
+    def half(self, deviation: Floats, new: Bools) -> Floats:
+        """Half-widths for cells with these expected deviations; ``new`` marks those with a tenant of a new family."""
+        factor = np.where(new, self.new, self.known)
+        return np.asarray(factor * deviation if self.relative else factor + 0.0 * deviation)
+
+
+def widths(correction: Correction, *, level: float, prior_half: float) -> Widths:
+    """Calibrated on the evidence.
+
+    Args:
+        correction: With its evidence.
+        level: Of the interval, e.g. 0.9.
+        prior_half: Half-width of the prior's own interval at that level, validated on other data.
+    """
+    evidence = correction.evidence
+    if evidence.cells < FEWEST:
+        return Widths(prior_half, prior_half, False, np.empty(0, np.int64))
+    error, deviation = correction.left_out(evidence.cell)
+    scores = np.abs(error) / deviation
+    known = quantile_up(scores, level)
+    families = known_families(correction)
+    return Widths(known, max(known, _widest(correction, families, level)), True, families)
+
+
+def known_families(correction: Correction) -> Ints:
+    """Families with about as many measured mixes as the others, or enough in any case."""
+    counts = {family: np.unique(correction.evidence.cell[rows]).size for family, rows in _by_family(correction).items()}
+    if not counts:
+        return np.empty(0, np.int64)
+    enough = min(MANY_OF_A_FAMILY, float(np.median(list(counts.values()))) / 2)
+    return np.array(sorted(family for family, count in counts.items() if count >= enough), np.int64)
+
+
+def quantile_up(scores: Floats, level: float) -> float:
+    """The quantile that a new score stays below with this probability, given how few there are."""
+    ordered = np.sort(scores)
+    place = int(np.ceil((ordered.size + 1) * level)) - 1
+    return float(ordered[min(place, ordered.size - 1)])
+
+
+def _widest(correction: Correction, families: Ints, level: float) -> float:
+    rows = _by_family(correction)
+    quantiles = []
+    for family in families:
+        if len(correction.evidence) == rows[family].size:
+            continue  # nothing would be left to predict it from
+        error, deviation = correction.without(rows[family])
+        quantiles.append(quantile_up(np.abs(error) / deviation, level))
+    return max(quantiles, default=0.0)
+
+
+def _by_family(correction: Correction) -> dict[int, Ints]:
+    families = correction.setting.families
+    rows = correction.evidence.rows
+    member = np.where(rows >= 0, families[np.maximum(rows, 0)], -1)
+    return {int(family): np.flatnonzero((member == family).any(axis=1)) for family in np.unique(member) if family >= 0}

@@ -1,0 +1,59 @@
+"""Which mixes to measure next: those that tell most about all the others, or about those that a plan would use."""
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Correction
+from cotenant.prediction.interference.mixes import by_victim
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+MOST_ROWS = 1500
+"""Victims of candidate mixes whose covariances are held at once; of more, those with the largest variances."""
+
+
+def next_cells(
+    correction: Correction, mixes: Ints, count: int, weights: Floats | None = None
+) -> list[tuple[int, float]]:
+    """Mixes in the order in which to measure them.
+
+    Each choice takes what the ones before will have told into account.
+
+    Args:
+        correction: With what was measured so far.
+        mixes: Candidates, none of them measured.
+        count: How many to name.
+        weights: How much each mix matters (that a plan uses it, for instance); default: all alike.
+
+    Returns:
+        Positions in ``mixes`` and what each buys: the part of the total weighted variance that it takes away.
+    """
+    which, _, rows = by_victim(mixes)
+    matter = np.ones(len(mixes)) if weights is None else weights
+    if len(rows) > MOST_ROWS:
+        largest = np.argsort(-correction.variance(rows) * matter[which], kind="stable")[:MOST_ROWS]
+        whole = np.isin(which, which[largest])
+        which, rows = which[whole][: 2 * MOST_ROWS], rows[whole][: 2 * MOST_ROWS]
+    within = correction.posterior(rows)
+    importance = matter[which]
+    total = float(importance @ np.diag(within))
+    chosen: list[tuple[int, float]] = []
+    noise = correction.variances.noise
+    open_ = list(dict.fromkeys(which.tolist()))
+    while open_ and len(chosen) < count:
+        gains = [_gain(within, np.flatnonzero(which == cell), importance, noise) for cell in open_]
+        best = int(np.argmax(gains))
+        cell = open_.pop(best)
+        chosen.append((cell, gains[best] / total if total > 0 else 0.0))
+        within = _given(within, np.flatnonzero(which == cell), noise)
+    return chosen
+
+
+def _gain(within: Floats, mine: Ints, importance: Floats, noise: float) -> float:
+    columns = within[:, mine]
+    known = np.linalg.solve(within[np.ix_(mine, mine)] + noise * np.eye(mine.size), columns.T)
+    return float(importance @ np.einsum("ij,ji->i", columns, known))
+
+
+def _given(within: Floats, mine: Ints, noise: float) -> Floats:
+    columns = within[:, mine]
+    known = np.linalg.solve(within[np.ix_(mine, mine)] + noise * np.eye(mine.size), columns.T)
+    return np.asarray(within - columns @ known)

@@ -1,0 +1,149 @@
+"""Slowdowns of any mixes, with an interval and the basis of each: what planning and `predict` ask."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Correction, Evidence
+from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.intervals import Widths, quantile_up, widths
+from cotenant.prediction.interference.mixes import by_victim, present
+from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.kernels.columns import Bools, Floats, Ints
+
+MEASURED: Final = 0
+FROM_PAIRS: Final = 1
+PRIOR_ONLY: Final = 2
+
+LEVEL = 0.9
+"""Of every interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdowns:
+    """Rows x places of the mixes that were asked about; NaN (or -1) where a mix has no tenant there."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    basis: Ints
+    """`MEASURED`, `FROM_PAIRS` or `PRIOR_ONLY`."""
+    count: Ints
+    """Blocks of a measured one; measured mixes with this tenant otherwise."""
+
+
+class Predictor:
+    """Prior, evidence and calibration of one kind of device, shared one way."""
+
+    def __init__(
+        self, setting: Setting, evidence: Evidence, variances: Variances, *, prior_half: float, level: float = LEVEL
+    ) -> None:
+        """Condition the correction on the evidence and calibrate its intervals.
+
+        Args:
+            setting: Tenants and the prior.
+            evidence: Measured mixes; may be empty.
+            variances: Of the correction.
+            prior_half: Half-width of the prior's interval for a log slowdown, validated on other data.
+            level: Of the intervals.
+        """
+        self.setting = setting
+        self.evidence = evidence
+        self.correction = Correction(setting, evidence, variances)
+        self.widths: Widths = widths(self.correction, level=level, prior_half=prior_half)
+        width = max(evidence.rows.shape[1], 2)
+        self._seen = {row.tobytes(): place for place, row in enumerate(_canonical(evidence.rows, width))}
+        self._width = width
+        self._level = level
+
+    def slowdowns(self, mixes: Ints) -> Slowdowns:
+        """Of every tenant of every mix."""
+        which, place, rows = by_victim(mixes)
+        prior = self.setting.prior(mixes)[which, place]
+        logs = prior + self.correction.mean(rows)
+        half = self.widths.half(np.sqrt(self.correction.variance(rows)), self._new(rows))
+        count = self.measured_with[rows[:, 0]]
+        basis = np.full(len(rows), FROM_PAIRS if len(self.evidence) else PRIOR_ONLY, np.int64)
+        # Nobody is faster than alone, but for what measuring adds.
+        least = np.minimum(logs, 0.0) - np.sqrt(self.correction.variances.noise)
+        low, high = np.maximum(logs - half, least), logs + half
+        for row, known in self._known(rows):
+            logs[row] = self.evidence.logs[known]
+            spread = self.evidence.half[known]
+            low[row], high[row] = logs[row] - spread, logs[row] + spread
+            basis[row], count[row] = MEASURED, self.evidence.blocks[known]
+        return Slowdowns(
+            estimate=_at(mixes, which, place, np.exp(logs), np.nan),
+            low=_at(mixes, which, place, np.exp(low), np.nan),
+            high=_at(mixes, which, place, np.exp(high), np.nan),
+            basis=_at(mixes, which, place, basis, -1).astype(np.int64),
+            count=_at(mixes, which, place, count, -1).astype(np.int64),
+        )
+
+    @cached_property
+    def measured_with(self) -> Ints:
+        """By tenant: how many measured mixes it was in."""
+        counts = np.zeros(len(self.setting), np.int64)
+        for tenant in range(len(self.setting)):
+            mine = (self.evidence.rows == tenant).any(axis=1)
+            counts[tenant] = np.unique(self.evidence.cell[mine]).size
+        return counts
+
+    def typical(self) -> tuple[float, float, float] | None:
+        """The median of the measured slowdowns, and the mean errors on left-out mixes of that constant and of ours.
+
+        None below three measured mixes. Where ours is no smaller, the constant says as much.
+        """
+        if self.evidence.cells < 3:
+            return None
+        logs = self.evidence.logs
+        ours, _ = self.correction.left_out(self.evidence.cell)
+        constant = np.array(
+            [logs[i] - np.median(logs[self.evidence.cell != self.evidence.cell[i]]) for i in range(logs.size)]
+        )
+        return float(np.exp(np.median(logs))), _mean_error(constant), _mean_error(ours)
+
+    def left_out_quantile(self, level: float) -> float:
+        """Relative error on left-out mixes that this part of them stays below."""
+        errors, _ = self.correction.left_out(self.evidence.cell)
+        return float(np.expm1(quantile_up(np.abs(errors), level)))
+
+    def _new(self, rows: Ints) -> Bools:
+        families = np.where(present(rows), self.setting.families[np.maximum(rows, 0)], -1)
+        strange = ~np.isin(families, self.widths.known_families) & present(rows)
+        return np.asarray(strange.any(axis=1))
+
+    def _known(self, rows: Ints) -> list[tuple[int, int]]:
+        """Rows that were measured, and where in the evidence; copies of a tenant are one victim."""
+        there = present(rows)
+        possible = (there.sum(axis=1) <= self._width) & (self.measured_with[np.maximum(rows, 0)] > 0).all(
+            axis=1, where=there
+        )
+        places = np.flatnonzero(possible)
+        found = [
+            (int(row), self._seen.get(one.tobytes()))
+            for row, one in zip(places, _canonical(rows[places], self._width), strict=True)
+        ]
+        return [(row, known) for row, known in found if known is not None]
+
+
+def _canonical(rows: Ints, width: int) -> Ints:
+    """The victim, then its neighbours in falling order, cut or filled up to one width."""
+    others = -np.sort(-rows[:, 1:], axis=1)
+    filled = np.full((len(rows), width), -1, np.int64)
+    filled[:, 0] = rows[:, 0]
+    kept = min(others.shape[1], width - 1)
+    filled[:, 1 : 1 + kept] = others[:, :kept]
+    return filled
+
+
+def _at(mixes: Ints, which: Ints, place: Ints, values: Floats | Ints, absent: float) -> Floats:
+    table = np.full(mixes.shape, absent, np.float64)
+    table[which, place] = values
+    return table
+
+
+def _mean_error(errors: Floats) -> float:
+    return float(np.mean(np.abs(np.expm1(errors))))

@@ -1,0 +1,69 @@
+"""The tenants that a correction knows: how alike they are, and what the prior says of every two of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.interference.mixes import every_mix, present
+from cotenant.prediction.kernels.columns import Floats, Ints
+
+Prior = Callable[[Ints], Floats]
+"""Mixes (rows of tenants' indices) to logarithms of slowdowns at the same places."""
+
+REACH = 3.0
+"""Tenants this many steps apart in their features still resemble each other (a correlation of 0.6). Chosen among 1.3, 2
+and 3 with the matrices of Gavel in view: it decides little but how fast a whole matrix is known."""
+_LEAST_WEIGHT = 0.01
+"""Of a neighbour that the prior says does nothing: its correction counts a little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Tenants on one kind of device, shared one way."""
+
+    families: Ints
+    """By tenant: tenants of one family run the same model at other batches, lengths or precisions."""
+    likeness: Floats
+    """Tenants x tenants: 1 for equal solo profiles, 0 for entirely different ones."""
+    prior: Prior
+    pair_prior: Floats
+    """Tenants x tenants: logarithm of the slowdown of the first beside the second."""
+
+    def __len__(self) -> int:
+        """Number of tenants."""
+        return int(self.families.size)
+
+    def weights(self, rows: Ints) -> Floats:
+        """How much each neighbour counts in the correction of a row (the victim first): by the harm the prior expects.
+
+        Returns:
+            Rows x neighbours; each row adds up to 1.
+        """
+        neighbours = rows[:, 1:]
+        harm = self.pair_prior[rows[:, :1], np.maximum(neighbours, 0)] + _LEAST_WEIGHT
+        harm = np.where(present(neighbours), np.maximum(harm, _LEAST_WEIGHT), 0.0)
+        return np.asarray(harm / np.maximum(harm.sum(axis=1, keepdims=True), _LEAST_WEIGHT))
+
+
+def setting_of(families: Sequence[str], features: Floats, prior: Prior) -> Setting:
+    """Tenants with their solo features and the prior for their mixes."""
+    names = sorted(set(families))
+    numbers = np.array([names.index(family) for family in families], np.int64)
+    squares = (features**2).sum(axis=1)
+    apart = np.maximum(squares[:, None] + squares[None, :] - 2 * features @ features.T, 0.0)
+    return Setting(numbers, np.exp(-apart / (2 * REACH**2)), prior, _pairs(len(families), prior))
+
+
+def _pairs(tenants: int, prior: Prior) -> Floats:
+    mixes = every_mix(tenants, 2)
+    logs = prior(mixes)
+    table = np.zeros((tenants, tenants))
+    table[mixes[:, 0], mixes[:, 1]] = logs[:, 0]
+    table[mixes[:, 1], mixes[:, 0]] = logs[:, 1]
+    return table
+
+
+def group_size(rows: Ints) -> Floats:
+    """How far a row is from a pair: 0 for two tenants, 1 for four."""
+    return np.asarray(np.log2(np.maximum(present(rows).sum(axis=1), 2) / 2))

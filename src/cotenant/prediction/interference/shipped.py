@@ -1,0 +1,63 @@
+"""What the correction starts from: variances fitted on measured matrices, and how far off the prior was there.
+
+Never refitted on a user's evidence: below about a hundred pairs, intervals of refitted variances come out too narrow.
+`python -m validation.interference --data DIR` fits them again and says how good they are.
+"""
+
+import math
+
+import numpy as np
+
+from cotenant.prediction.interference.covariance import Variances
+
+
+def _squares(rows: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    return np.array(rows, np.float64) ** 2
+
+
+GPU = Variances(
+    shift=_squares(
+        (
+            (0.024, 0.023, 0.015, 0.011),
+            (0.036, 0.036, 0.013, 0.026),
+            (0.022, 0.021, 0.013, 0.009),
+            (0.044, 0.012, 0.008, 0.041),
+        )
+    ),
+    slope=_squares(
+        (
+            (0.095, 0.050, 0.099, 0.048),
+            (0.185, 0.0, 0.0, 0.0),
+            (0.117, 0.0, 0.884, 0.0),
+            (0.039, 0.0, 0.0, 0.0),
+        )
+    ),
+    noise=0.035**2,
+)
+"""Fitted on the 337 pairs of Gavel's jobs on a P100; those on a V100 judge it."""
+
+CPU = Variances(
+    shift=_squares(
+        (
+            (0.120, 0.024, 0.101, 0.057),
+            (0.042, 0.024, 0.023, 0.009),
+            (0.062, 0.046, 0.114, 0.036),
+            (0.011, 0.005, 0.006, 0.020),
+        )
+    ),
+    slope=_squares(
+        (
+            (0.090, 0.058, 0.108, 0.080),
+            (0.112, 0.0, 0.0, 0.0),
+            (0.498, 0.0, 0.426, 0.0),
+            (0.018, 0.0, 0.0, 0.0),
+        )
+    ),
+    noise=0.019**2,
+)
+"""Those of the V100's 328 pairs, which leave more to the evidence: no public matrix was measured on a CPU."""
+
+GPU_PRIOR_HALF = 0.27
+"""Nine of ten of Gavel's slowdowns, on either GPU, are within e^0.27 of the prior."""
+CPU_PRIOR_HALF = math.nan
+"""The prior for CPUs has not been compared with a measured matrix: it has no interval of its own."""

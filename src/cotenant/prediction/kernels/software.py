@@ -1,0 +1,75 @@
+"""How software executes a model on a GPU: what it fuses, what each launch costs its host, what a request costs.
+
+Fitted (docs/validation.md has the errors):
+
+- eager: launches of convolutional networks on ParvaGPU's plateaus at small batches (ResNet-50, VGG-16, DenseNet-121,
+  MobileNetV2), of transformers on three host-bound language models beside an A100 (batch 8, 128 tokens);
+- onnxruntime, tensorrt, compile: BERT and ResNet-50 on V100s (NVIDIA/DeepLearningExamples);
+- vllm: Llama-7B on a whole A100, batches of 1 and 64 (MuxServe);
+- graphs: an estimate.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cotenant.prediction.gpu import Architecture
+from cotenant.prediction.kernels.columns import KINDS, Floats, Kernels
+from cotenant.prediction.kernels.fusion import Attention, Fusion, Tf32, kernels_of
+from cotenant.prediction.kernels.training_step import backward_begins
+from cotenant.workloads.protocol import Operator, Software
+
+_OLD_HOSTS: tuple[Architecture, ...] = ("kepler", "pascal", "volta", "turing")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One software."""
+
+    fusion: Fusion
+    attention: Attention = "fused"
+    tf32: Tf32 = "convolutions"
+    """Where it rounds float32 for tensor cores unless it is asked not to."""
+    launch_us: float = 1.0
+    """Host time of a launch, while the device works on what was launched before."""
+    by_kind_us: Mapping[str, float] = field(default_factory=dict)
+    """The same for kinds of kernels that differ: a layer's module and views cost its host more than an addition."""
+    backward: float = 1.0
+    """What a launch of a backward pass costs against one of a forward pass: no Python lies between."""
+    old_host: float = 1.0
+    """How much longer hosts of the time of Kepler to Turing take for it."""
+    gap_us: float = 0.0
+    """What each kernel takes longer to begin on the device."""
+    before_us: float = 30.0
+    """Host time of a request before its first launch."""
+    after_us: float = 15.0
+    """Host time of a request after its last kernel."""
+    slower: float = 1.0
+    """Its kernels against those of the best library."""
+
+    def kernels(self, operators: Sequence[Operator]) -> Kernels:
+        """The kernels that these operators become."""
+        return kernels_of(operators, fusion=self.fusion, tf32=self.tf32, attention=self.attention)
+
+    def launch_ns(self, kernels: Kernels, architecture: Architecture) -> Floats:
+        """Host time of each kernel's launches, beside a GPU of this generation."""
+        by_kind = np.array([self.by_kind_us.get(kind, self.launch_us) for kind in KINDS])[kernels.kind]
+        names = [kernels.names[name] for name in kernels.name]
+        passes = np.where(np.arange(len(kernels)) >= backward_begins(names), self.backward, 1.0)
+        old = self.old_host if architecture in _OLD_HOSTS else 1.0
+        return np.asarray(kernels.launches * by_kind * passes * (old * 1e3))
+
+
+_LAYERS_US = {"gemm": 50.0, "attention": 60.0, "conv": 42.0, "conv3x3": 42.0, "depthwise": 42.0, "reduction": 29.0}
+
+EXECUTIONS: Mapping[Software, Execution] = {
+    "eager": Execution("eager", launch_us=18.0, by_kind_us=_LAYERS_US, backward=0.5, old_host=2.5),
+    "compile": Execution("compile", launch_us=10.0, before_us=150.0),
+    "graphs": Execution("eager", launch_us=1.0, before_us=60.0),
+    "onnxruntime": Execution(
+        "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, slower=1.35
+    ),
+    "tensorrt": Execution("engine", tf32="all", launch_us=2.0, gap_us=1.0, before_us=400.0, slower=1.2),
+    "vllm": Execution("served", launch_us=28.0, before_us=1000.0),
+}

@@ -1,0 +1,118 @@
+"""How far a simulated number is from a GPU: errors of validation by class, shipped with the product.
+
+A class says what a number is: the GPU's family, how the tenant is executed, what it does, how the GPU is shared, and
+whether measured solo times were given. `validated.json` is written by `make validate` from the residuals of studies on
+simulated devices against public measurements (docs/validation.md); nothing in it is typed by hand.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from cotenant.prediction.gpu import Architecture
+from cotenant.workloads.protocol import WorkloadSpec
+
+Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
+Quantity = Literal["time", "slowdown", "tail"]
+"""A time alone; a mean time over that alone; a quantile from p90 up over that alone."""
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+FILE = Path(__file__).with_name("validated.json")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Class:
+    """What a simulated number is."""
+
+    family: Architecture
+    software: str
+    phase: Phase
+    sharing: str
+    """`alone`, `processes`, `mps`, `mps with priority`, `mps with shares`, `mig`, ..."""
+    calibrated: bool
+
+    def __str__(self) -> str:
+        given = ", measured solo times given" if self.calibrated else ""
+        return f"{self.family}, {self.software}, {self.phase}, {self.sharing}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """Where measured values lay, relative to simulated ones."""
+
+    low: float
+    """Nine in ten lay above this share of what was simulated..."""
+    high: float
+    """... and below this one."""
+    mean_error: float
+    """Mean of |simulated / measured - 1|."""
+    n: int
+    """Rows behind it; 0: nothing like it was ever compared, and the range is the widest known."""
+    data_set: str
+
+    @property
+    def validated(self) -> bool:
+        """Something like it was compared."""
+        return self.n > 0
+
+    @property
+    def sentence(self) -> str:
+        """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
+        if not self.validated:
+            return "not validated"
+        return f"{self.mean_error * 100:.2g} % off on average over {self.n} rows ({self.data_set})"
+
+
+def phase_of(family: str, spec: WorkloadSpec) -> Phase:
+    """What a workload does.
+
+    Args:
+        family: Of the workload: encoder, decoder, vision, kernel, ...
+        spec: Its mode, and whether it trains.
+    """
+    if spec.train:
+        return "training"
+    if family == "decoder":
+        return "decode" if spec.mode in ("decode", "generate") else "prefill"
+    known: Mapping[str, Phase] = {"encoder": "encoder", "vision": "vision", "kernel": "kernel"}
+    return known.get(family, "other")
+
+
+def error_of(kind: Class, quantity: Quantity) -> ModelError:
+    """The error of this class; where nothing was compared, the widest range of that quantity, as not validated."""
+    known = _known()
+    if (kind, quantity) in known:
+        return known[kind, quantity]
+    if quantity == "tail" and (kind, "slowdown") in known:
+        quantity = "slowdown"
+    same = [error for (_, one), error in known.items() if one == quantity]
+    low, high = min((one.low for one in same), default=0.2), max((one.high for one in same), default=5.0)
+    return ModelError(low, high, float("nan"), 0, "")
+
+
+def classes() -> Mapping[tuple[Class, Quantity], ModelError]:
+    """Every class that was compared."""
+    return dict(_known())
+
+
+def as_json(errors: Mapping[tuple[Class, Quantity], ModelError]) -> str:
+    """The file's text."""
+    rows = [
+        {**asdict(kind), "quantity": quantity, **asdict(error)}
+        for (kind, quantity), error in sorted(errors.items(), key=lambda item: (item[0][0], item[0][1]))
+    ]
+    return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@cache
+def _known() -> Mapping[tuple[Class, Quantity], ModelError]:
+    found: dict[tuple[Class, Quantity], ModelError] = {}
+    if not FILE.exists():
+        return found
+    for row in json.loads(FILE.read_text(encoding="utf-8")):
+        kind = Class(row["family"], row["software"], row["phase"], row["sharing"], row["calibrated"])
+        error = ModelError(row["low"], row["high"], row["mean_error"], row["n"], row["data_set"])
+        found[kind, row["quantity"]] = error
+    return found

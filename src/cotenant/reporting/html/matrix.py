@@ -1,0 +1,148 @@
+"""The matrix of mixes and ways to share: what the decision weighed, one button for each option."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cotenant.analyse.decision import Answer, Choice, Option
+from cotenant.analyse.decision.objective import Kept
+from cotenant.analyse.decision.wording import (
+    mix_name,
+    objectives,
+    option_sentence,
+    slowdowns,
+    verdict,
+    what_would_tell,
+)
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.reporting.figures.material import Material
+from cotenant.reporting.figures.names import Condition
+from cotenant.reporting.terminal.answer import WORDS
+from cotenant.reporting.terminal.literal import literal
+from cotenant.text import NOTHING, percent, ratio, without_interval
+
+FULL_AT = 4.0
+"""Work of this many times taking turns, or of its inverse, has the strongest colour."""
+STRONGEST = 0.55
+"""Opacity of the strongest colour: text stays readable on it, on white and on black."""
+RINGS: Mapping[Kept, str] = {"kept": "✓", "missed": "✕", "open": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One way to share one mix."""
+
+    key: str
+    way: str
+    work: str
+    note: str
+    """What is most worth knowing beside the work: objectives, or else the slowdowns."""
+    label: str
+    """For those who can't see the matrix."""
+    strength: float
+    less: bool
+    kept: Kept | None
+    ring: str
+    hatched: bool
+    best: bool
+    verdict: str
+    """Of the trials, if some are not valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One mix under one condition."""
+
+    mix: str
+    called: str
+    """What the study calls it, if that is something else."""
+    condition: str
+    run: str
+    verdict: str
+    words: str
+    squares: tuple[Square | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All of it."""
+
+    ways: tuple[tuple[str, str], ...]
+    """Each way to share and its colour."""
+    lines: tuple[Line, ...]
+    chosen: str
+    """The square to begin with: what is recommended."""
+    sentences: Mapping[str, str]
+    """What the decision says about each square."""
+
+
+def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) -> Matrix:
+    """The matrix of an answer."""
+    shown = {literal(one.cell.sharing) for choice in answer.choices for one in choice.options}
+    ways = tuple(way for way in material.ways.names if way in shown)
+    first = answer.best_shared or answer.main
+    return Matrix(
+        ways=tuple((way, material.ways.colour(way)) for way in ways),
+        lines=tuple(_line(material, choice, ways, key_of) for choice in answer.choices),
+        chosen="" if first is None else key_of[first.best.cell],
+        sentences={
+            key_of[option.cell]: _sentence(choice, option) for choice in answer.choices for option in choice.options
+        },
+    )
+
+
+def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> Line:
+    cell = choice.best.cell
+    options = {literal(option.cell.sharing): option for option in choice.options}
+    name = mix_name(choice.best.standings)
+    return Line(
+        mix=name,
+        called="" if sorted(cell.mix.split("+")) == sorted(one.tenant for one in choice.best.standings) else cell.mix,
+        condition=material.names.condition(Condition.of(cell)),
+        run=material.names.run(cell.run),
+        verdict=choice.verdict,
+        words=WORDS[choice.verdict],
+        squares=tuple(
+            None if (option := options.get(way)) is None else _square(choice, option, name, key_of[option.cell])
+            for way in ways
+        ),
+    )
+
+
+def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
+    doublings = math.log2(option.work.est) if option.work.est else 0.0
+    kept = option.kept if option.trusted else None
+    work = NOTHING if option.work.est is None else f"{without_interval(option.work, ratio)}×"  # noqa: RUF001
+    best = option is choice.best and choice.verdict == "share"
+    label = f"{name}, {option.cell.sharing}: work {work}, {objectives(option) or slowdowns(option)}"
+    return Square(
+        key=key,
+        way=option.cell.sharing,
+        work=work,
+        note=_note(option),
+        label=f"{label}{', simulated' if option.cell.simulated else ''}{', recommended' if best else ''}",
+        strength=round(min(STRONGEST, abs(doublings) / math.log2(FULL_AT) * STRONGEST), 3),
+        less=doublings < 0,
+        kept=kept,
+        ring="" if kept is None else RINGS[kept],
+        hatched=option.cell.simulated,
+        best=best,
+        verdict="" if option.mix.verdict == "valid" else option.mix.verdict,
+    )
+
+
+def _note(option: Option) -> str:
+    said = objectives(option)
+    if said == "all kept":
+        return f"{percent(max(0.0, option.headroom))} to spare"
+    if said:
+        return said
+    known = [one.slowdown.est for one in option.standings if one.slowdown.est is not None]
+    return f"up to {ratio(max(known))}× slower" if known else ""  # noqa: RUF001
+
+
+def _sentence(choice: Choice, option: Option) -> str:
+    if option is not choice.best:
+        return option_sentence(option)
+    said = verdict(choice)
+    return f"{said} To decide it: {what_would_tell(choice)}." if choice.verdict == "open" else said

@@ -1,0 +1,96 @@
+"""Predictions for a terminal: the answer in a sentence, then mixes from the gentlest to the worst."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.prediction.interference.forecast import MixForecast, NextMix, Prediction, TenantForecast
+from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.text import NOTHING, amount, figure, percent, ratio, size, with_interval
+
+MOST_ROWS = 14
+"""Mixes shown; `--all` shows every one."""
+
+
+def prediction_parts(
+    prediction: Prediction, *, everything: bool = False, next_mixes: bool = True
+) -> tuple[RenderableType, ...]:
+    """Answer, table, what to measure next, what to know about it; a single mix tenant by tenant."""
+    parts: list[RenderableType] = [Text(literal(_answer(prediction)), "bold")]
+    mixes = sorted(prediction.mixes, key=lambda one: one.worst)
+    if len({one.mix for one in mixes}) == 1:
+        parts += [part for mix in mixes for part in (Text(f"under {mix.sharing}{_memory(mix)}"), _tenants(mix))]
+    elif mixes:
+        shown = mixes if everything else mixes[:MOST_ROWS]
+        parts.append(listing(("mix", "sharing", "slowest", "slowdown", "rests on"), [_row(mix) for mix in shown]))
+        if len(mixes) > len(shown):
+            parts.append(
+                Text(f"{amount(len(mixes) - len(shown), 'more mix', 'more mixes')}: --all; one: --mix A+B", "dim")
+            )
+    if prediction.next and next_mixes:
+        parts.append(Text("Worth measuring next:"))
+        parts.append(sentence_list([_next(one) for one in prediction.next]))
+    if prediction.notes:
+        parts.append(sentence_list(list(prediction.notes)))
+    return tuple(parts)
+
+
+def _answer(prediction: Prediction) -> str:
+    mixes = prediction.mixes
+    if not mixes:
+        return f"nothing can be predicted on {prediction.device}"
+    measured = sum(one.tenants[0].basis.startswith(("measured", "simulated,")) for one in mixes)
+    gentlest, worst = min(mixes, key=lambda one: one.worst), max(mixes, key=lambda one: one.worst)
+    counted = f"{amount(len(mixes), 'mix', 'mixes')} on {prediction.device}, {measured} of them measured"
+    if len({one.mix for one in mixes}) == 1:
+        return (
+            f"{worst.label}: beside each other the slowest takes {ratio(gentlest.worst)} times as long as alone under "
+            f"{gentlest.sharing}" + (f", {ratio(worst.worst)} under {worst.sharing}" if len(mixes) > 1 else "")
+        )
+    return (
+        f"{counted}: the gentlest is {gentlest.label} under {gentlest.sharing} ({ratio(gentlest.worst)} at worst), "
+        f"the roughest {worst.label} under {worst.sharing} ({ratio(worst.worst)})"
+    )
+
+
+def _row(mix: MixForecast) -> tuple[str, ...]:
+    worst = max(mix.tenants, key=lambda one: one.slowdown.est)
+    return mix.label, mix.sharing, worst.tenant, with_interval(worst.slowdown, ratio), _short(worst.basis)
+
+
+def _short(basis: str) -> str:
+    return basis.replace(" of this tenant", "")
+
+
+def _tenants(mix: MixForecast) -> RenderableType:
+    tails = any(tenant.tail is not None for tenant in mix.tenants)
+    columns = ["tenant", "slowdown", "req/s", "ms", *(["p50 ms", "p99 ms", "in time"] if tails else []), "basis"]
+    rows = [
+        (
+            tenant.tenant,
+            with_interval(tenant.slowdown, ratio),
+            figure(tenant.throughput_rps.est),
+            figure(tenant.latency_ms.est),
+            *(_tail(tenant) if tails else ()),
+            tenant.basis,
+        )
+        for tenant in mix.tenants
+    ]
+    return listing(tuple(columns), rows)
+
+
+def _memory(mix: MixForecast) -> str:
+    return "" if mix.memory_bytes is None else f", {size(mix.memory_bytes)} of memory"
+
+
+def _tail(tenant: TenantForecast) -> tuple[str, str, str]:
+    tail = tenant.tail
+    if tail is None:
+        return NOTHING, NOTHING, NOTHING
+    within = NOTHING if tail.attainment is None else percent(tail.attainment.est)
+    return figure(tail.p50_ms.est), with_interval(tail.p99_ms), within
+
+
+def _next(one: NextMix) -> str:
+    return f"{' + '.join(one.mix)} under {one.sharing}: takes away {percent(one.buys)} of what is unknown"

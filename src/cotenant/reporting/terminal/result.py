@@ -1,0 +1,59 @@
+"""What `show` prints of a result: the answer on one screen, or everything."""
+
+from collections import Counter
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.analyse.sharing.result import Result
+from cotenant.reporting.terminal.answer import answer_parts
+from cotenant.reporting.terminal.device_use import device_tables
+from cotenant.reporting.terminal.dvfs import dvfs_parts
+from cotenant.reporting.terminal.heading import heading
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list, summary_tables
+from cotenant.text import amount
+
+
+def answer_screen(result: Result) -> tuple[RenderableType, ...]:
+    """The answer, what it is good to, and which device it is about."""
+    parts: list[RenderableType] = [*answer_parts(result.answer)]
+    if result.sweeps:
+        parts += dvfs_parts(result.sweeps)
+    measured = [one for one in result.manifests if not one.get("simulated")]
+    # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
+    good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
+    return (*parts, Text(literal(" ".join([*result.notes, *good_to, _where(result), *_failed(result)])), "dim"))
+
+
+def result_parts(result: Result) -> tuple[RenderableType, ...]:
+    """The answer, then settings, every table, failed checks and sentences."""
+    return (
+        *answer_parts(result.answer),
+        heading(result.manifests, result.summary),
+        *summary_tables(result.summary, result.reasons),
+        *device_tables(result.device_use),
+        *dvfs_parts(result.sweeps),
+        sentence_list([*result.notes, *result.sentences]),
+    )
+
+
+def _where(result: Result) -> str:
+    devices = list(dict.fromkeys(str(manifest.get("device", "?")) for manifest in result.manifests))
+    valid = sum(mix.trials_by_verdict.get("valid", 0) for mix in result.mixes)
+    trials = sum(sum(mix.trials_by_verdict.values()) for mix in result.mixes)
+    simulated = any(manifest.get("simulated") for manifest in result.manifests)
+    computed = " SIMULATED: a model computed this; nothing was measured." if simulated else ""
+    return f"{valid:,} of {trials:,} trials valid on {', '.join(devices)}.{computed} Everything: --all."
+
+
+def _failed(result: Result) -> list[str]:
+    """The check that failed most often, and why."""
+    failed: Counter[str] = Counter()
+    for mix in result.mixes:
+        failed.update(mix.failed_checks)
+    if not failed:
+        return []
+    name, trials = failed.most_common(1)[0]
+    why = f": {result.reasons[name]}" if name in result.reasons else "."
+    return [f"{name} failed in {amount(trials, 'trial')}{why}"]

@@ -1,0 +1,170 @@
+"""A plan for serving tenants, for a terminal: the answer first, then who is where, then why."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.planning.mixes.moves import Move
+from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.reporting.terminal.listing import listing
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.text import amount, figure, percent, size
+
+FEW = 3
+_UNIT = {"cost": "$/h", "energy": "W", "latency": "of the limits"}
+
+
+def serving_plan_parts(plan: ServingPlan, *, everything: bool) -> tuple[RenderableType, ...]:
+    """One screen: the answer, the devices, why; with ``everything`` all devices and alternatives."""
+    parts: list[RenderableType] = [Text(literal(answer_of(plan)), "bold")]
+    shown = plan.devices if everything else plan.devices[:FEW]
+    for device in shown:
+        parts += [Text(literal(described(device))), _tenants(device)]
+    if len(shown) < len(plan.devices):
+        parts.append(Text(f"and {amount(len(plan.devices) - len(shown), 'more device')} with --all"))
+    said = reasons_of(plan, everything=everything)
+    if said:
+        parts.append(sentence_list(said))
+    if plan.left_out:
+        names = ", ".join(plan.left_out)
+        parts.append(Text(literal(f"no room for {names}: add devices or relax their objectives"), "yellow"))
+    return tuple(parts)
+
+
+def answer_of(plan: ServingPlan) -> str:
+    """How many devices, at what cost, and whether they do."""
+    kinds: dict[str, int] = {}
+    for device in plan.devices:
+        kinds[device.kind] = kinds.get(device.kind, 0) + device.devices
+    what = " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "no device"
+    cost = f", ${plan.cost_per_h:.2f}/h (${plan.cost_per_month:,.0f} a month)" if plan.cost_per_h else ""
+    keeps = "keeps every objective" if plan.keeps_all else "does NOT keep every objective"
+    return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}). SIMULATED"
+
+
+def _tenants(device: PlannedDevice) -> RenderableType:
+    columns = ("tenant", "batch", "share", "objective", "predicted ms", "limit", "left", "holds to")
+    rows = seat_rows(device)
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
+
+
+def seat_rows(device: PlannedDevice) -> list[tuple[str, ...]]:
+    """A row per tenant and objective."""
+    rows: list[tuple[str, ...]] = []
+    for tenant in device.tenants:
+        for number, kept in enumerate(tenant.kept or (None,)):
+            own = (tenant.name, str(tenant.batch), _share(tenant)) if number == 0 else ("", "", "")
+            growth = f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else ""
+            rows.append((*own, *_figures(kept), growth))
+    return rows
+
+
+def _figures(kept: Kept | None) -> tuple[str, str, str, str]:
+    if kept is None:
+        return "", "", "", ""
+    ends = f"{figure(kept.estimate_ms)} [{figure(kept.lower_ms)}, {figure(kept.upper_ms)}]"
+    return kept.objective, ends, figure(kept.limit_ms), percent(kept.headroom)
+
+
+def _share(tenant: SeatedTenant) -> str:
+    return "" if tenant.share is None else tenant.share if isinstance(tenant.share, str) else f"{tenant.share:.0f} %"
+
+
+def described(device: PlannedDevice) -> str:
+    """How it is shared, what of it is used, and the basis."""
+    return (
+        f"{device.name}, {device.sharing}: compute {percent(device.busy)}, bandwidth {percent(device.bandwidth)}, "
+        f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}, {figure(device.power_w)} W; {device.basis}"
+    )
+
+
+def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
+    """Bound, what binds, what is next cheaper, what was rejected, what to measure, whose prices."""
+    unit = _UNIT[plan.minimised]
+    said = []
+    if plan.gap is None:
+        said.append(f"no bound is known ({plan.proof})")
+    elif plan.gap < 1e-9:
+        said.append(f"no plan is better: bound {figure(plan.bound)} {unit} ({plan.proof})")
+    else:
+        said.append(f"at most {percent(plan.gap)} above the best: bound {figure(plan.bound)} {unit} ({plan.proof})")
+    if plan.binding:
+        said.append(f"binding: {plan.binding}")
+    if plan.cheaper:
+        said.append(f"the next cheaper: {plan.cheaper}")
+    others = plan.rejected[1:] if everything else plan.rejected[1:FEW]
+    said += [
+        f"rejected: {'+'.join(one.tenants)} under {one.sharing} on {one.kind}, -${one.saves_per_h:.2f}/h: {one.reason}"
+        for one in others
+    ]
+    if plan.measure is not None:
+        mix = "+".join(plan.measure.tenants)
+        said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
+    said += [f"price of {one}" for one in plan.prices]
+    if not everything and len(plan.rejected) > FEW:
+        said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")
+    return said
+
+
+def moves_table(moves: Sequence[Move]) -> RenderableType:
+    """From one plan to another."""
+    if not moves:
+        return Text("nothing has to move")
+    rows = [
+        (one.tenant, one.change, one.old, one.new, size(one.loads_bytes) if one.loads_bytes else "") for one in moves
+    ]
+    return listing(("tenant", "", "from", "to", "loads"), rows)
+
+
+class AttainedTenant(Protocol):
+    """What a check says of one tenant."""
+
+    @property
+    def tenant(self) -> str: ...  # noqa: D102
+    @property
+    def rate_rps(self) -> float: ...  # noqa: D102
+    @property
+    def objective_ms(self) -> float: ...  # noqa: D102
+    @property
+    def wanted(self) -> float: ...  # noqa: D102
+    @property
+    def attained(self) -> float: ...  # noqa: D102
+    @property
+    def lo(self) -> float: ...  # noqa: D102
+    @property
+    def hi(self) -> float: ...  # noqa: D102
+    @property
+    def shed(self) -> float: ...  # noqa: D102
+    @property
+    def p99_ms(self) -> float: ...  # noqa: D102
+    @property
+    def verdict(self) -> str: ...  # noqa: D102
+
+
+def check_parts(tenants: Sequence[AttainedTenant], basis: str) -> tuple[RenderableType, ...]:
+    """Whether the plan holds, then tenant by tenant."""
+    verdicts = [one.verdict for one in tenants]
+    kept = verdicts.count("kept")
+    answer = f"{kept} of {amount(len(tenants), 'objective')} kept under simulated arrivals"
+    for word in ("missed", "can't tell"):
+        names = ", ".join(one.tenant for one in tenants if one.verdict == word)
+        answer += f"; {word}: {names}" if names else ""
+    columns = ("tenant", "rate/s", "within ms", "wanted", "attained %", "shed", "p99 ms", "verdict")
+    rows = [
+        (
+            one.tenant,
+            figure(one.rate_rps),
+            figure(one.objective_ms),
+            f"{one.wanted * 100:.4g}",
+            f"{one.attained * 100:.4g} [{one.lo * 100:.4g}, {one.hi * 100:.4g}]",
+            f"{one.shed * 100:.2g}",
+            figure(one.p99_ms),
+            one.verdict,
+        )
+        for one in tenants
+    ]
+    return Text(literal(answer), "bold"), listing(columns, rows), Text(literal(basis))

@@ -1,0 +1,64 @@
+"""Runs opened to be read, for every verb: each manifest is read once, and all records are one database."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cotenant.store import integrity, views
+from cotenant.store.folder import RunFolder
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LATEST_REASONS = """
+SELECT name, arg_max(reason, (coalesce(CAST(started_utc AS VARCHAR), ''), trial)) FROM (
+    SELECT started_utc, trial, unnest(failed_checks) AS name, unnest(reasons) AS reason
+    FROM trials WHERE block >= 0 AND len(failed_checks) = len(reasons)
+) GROUP BY name
+"""
+"""Where a check failed for several tenants there are more reasons than names, and which is whose is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRuns:
+    """Some runs, while they are open; `observe`, `evidence`, `readings`, `clock_readings` and `reduced` ask them."""
+
+    folders: Mapping[str, RunFolder]
+    """By the run's identity, in the order in which they were named."""
+    files: views.Files
+    con: "duckdb.DuckDBPyConnection"
+    paths: Sequence[Path]
+    """The folders as the caller named them, in the order of ``folders``."""
+    damage: Sequence[str]
+    """A sentence for everything that had to be left out."""
+
+    @property
+    def manifests(self) -> list[Mapping[str, Any]]:
+        """What was measured, where and with what."""
+        return [folder.manifest for folder in self.folders.values()]
+
+    def latest_reasons(self) -> dict[str, str]:
+        """For each failed check the sentence of the latest trial in which each sentence belongs to one check."""
+        return dict(self.con.execute(_LATEST_REASONS).fetchall())
+
+
+@contextmanager
+def open_runs(paths: Sequence[Path]) -> Iterator[OpenRuns]:
+    """Open runs together; a run that is named twice is opened once.
+
+    Raises:
+        RunFolderError: A folder is not a run, is damaged, or is of a newer schema; or two folders hold the same run.
+    """
+    folders = views.find_folders(paths)
+    standings = {run: integrity.usable(folder) for run, folder in folders.items()}
+    files = {run: views.files_of(folder, standings[run]) for run, folder in folders.items()}
+    damage = [one for run, folder in folders.items() for one in integrity.sentences(folder, standings[run])]
+    con = views.open_views(files)
+    named = {path.resolve(): path for path in reversed(paths)}
+    try:
+        with views.damage_named(files):
+            yield OpenRuns(folders, files, con, [named[folder.path] for folder in folders.values()], damage)
+    finally:
+        con.close()

@@ -1,0 +1,46 @@
+"""From open runs to their result: what `run`, `show` and `report` have in common."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cotenant.analyse.device_use import SENSORS, device_use
+from cotenant.analyse.dvfs import sweeps
+from cotenant.analyse.sharing.result import Result
+from cotenant.analyse.sharing.sentences import closing_sentences
+from cotenant.analyse.sharing.summary import summarise
+from cotenant.store.clock_readings import clock_readings
+from cotenant.store.manifest import PROFILE_PASS
+from cotenant.store.observe import observations
+from cotenant.store.reading import OpenRuns
+from cotenant.store.readings import readings
+from cotenant.study.asked import asked_interval
+from cotenant.tenancy.records import TenantObservation
+
+Observations = Iterator[TenantObservation]
+
+
+def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] = lambda seen: seen) -> Result:
+    """Reduce the records of runs.
+
+    Args:
+        runs: Open runs.
+        watch: Sees every observation, with its raw latencies, on its way to the summary.
+    """
+    manifests = runs.manifests
+    summary = summarise(watch(seen for seen in observations(runs, raw=True) if seen.block >= 0))
+    return Result(
+        folders=tuple(runs.paths),
+        manifests=tuple(manifests),
+        summary=summary,
+        reasons=runs.latest_reasons(),
+        device_use=device_use(readings(runs, SENSORS), manifests),
+        sweeps=tuple(sweeps(clock_readings(runs))),
+        notes=tuple(_profiled(path) for path, one in zip(runs.paths, manifests, strict=True) if PROFILE_PASS in one),
+        sentences=(*runs.damage, *closing_sentences(summary, asked_interval(manifests))),
+    )
+
+
+def _profiled(run: Path) -> str:
+    where = shlex.quote(str(run))
+    return f"{run} is a profile pass, which no times are taken from. Its kernels: cotenant profile {where}"

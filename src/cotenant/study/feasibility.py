@@ -1,0 +1,34 @@
+"""What can't work, known before the first trial from how long each tenant's request takes alone. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from cotenant.study.model import Study
+
+
+def impossible(study: Study, alone_s: Mapping[str, float]) -> Iterator[str]:
+    """One sentence for each tenant that can't keep up with its load, or can't meet its objective, even alone.
+
+    Args:
+        study: What to measure.
+        alone_s: Seconds of a request alone, by tenant; of those that are missing nothing is said.
+    """
+    for name in study.measured():
+        if name not in alone_s:
+            continue
+        entry, request_s = study.tenants[name], alone_s[name]
+        for load in study.loads if entry.load is None else (entry.load,):
+            busy = (load.rate_rps or 0.0) * request_s if load.open else (load.rate_share or 0.0)
+            if busy > 1:
+                yield (
+                    f"{name} can't keep up with {load} even alone: at {_time(request_s)} a request it would be "
+                    f"busy for {busy:.2g} s of every second."
+                )
+        if entry.slo is not None and entry.slo.latency_s < request_s:
+            yield (
+                f"{name} can't meet its objective even alone: {_time(entry.slo.latency_s)} were promised, and a "
+                f"request takes {_time(request_s)}."
+            )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

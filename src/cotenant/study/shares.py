@@ -1,0 +1,29 @@
+"""Shares of one, written as `3%`. Apart from the other values, since `show` needs this one and no model of a study."""
+
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+from cotenant.study.words import expected
+
+_PERCENT = re.compile(r"^(\d+(?:\.\d*)?)\s*%$")
+
+
+def is_number(value: Any) -> bool:
+    """A finite number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def share_of_one(value: Any) -> float:
+    """A share from `3%` or 0.03. Raises ValueError with the whole sentence."""
+    match = _PERCENT.match(value.strip()) if isinstance(value, str) else None
+    share = float(Decimal(match.group(1)) / 100) if match else value
+    if not is_number(share) or not 0 < share < 1:
+        raise expected("a share between 0% and 100% such as 3%", value)
+    return float(share)
+
+
+def share_written(share: float) -> str:
+    """The share as a study writes it."""
+    return f"{(Decimal(repr(share)) * 100).normalize():f}%"

@@ -1,0 +1,93 @@
+"""Models that read one sequence and write another. Figures: configuration files of the named hub repositories."""
+
+from cotenant.workloads.models.entry import Architecture, ModelEntry
+
+
+def _pair(stem: str, model_type: str) -> Architecture:
+    built = f"{stem}ForConditionalGeneration"
+    return Architecture("transformers", f"{stem}Config", {"forward": built}, trains="forward", model_type=model_type)
+
+
+WHISPER = _pair("Whisper", "whisper")
+PEGASUS_X = _pair("PegasusX", "pegasus_x")
+
+WRITTEN = 128
+"""Tokens that a request writes, all at once as in training."""
+
+SEQ2SEQ: tuple[ModelEntry, ...] = (
+    ModelEntry(
+        name="whisper-large-v3",
+        family="seq2seq",
+        about="Whisper large v3, 32 + 32 layers, width 1280; 30 s of sound, `seq` tokens written",
+        architecture=WHISPER,
+        config={
+            "vocab_size": 51866,
+            "num_mel_bins": 128,
+            "d_model": 1280,
+            "encoder_layers": 32,
+            "decoder_layers": 32,
+            "encoder_attention_heads": 20,
+            "decoder_attention_heads": 20,
+            "encoder_ffn_dim": 5120,
+            "decoder_ffn_dim": 5120,
+        },
+        mini={
+            "vocab_size": 2048,
+            "num_mel_bins": 16,
+            "d_model": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 512,
+            "decoder_ffn_dim": 512,
+            "max_source_positions": 256,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 1,
+        },
+        params=1_543_490_560,
+        counted="language head tied to the token embeddings, counted once",
+        source="huggingface.co/openai/whisper-large-v3",
+        seq=WRITTEN,
+        max_seq=448,
+        mini_seq=32,
+    ),
+    ModelEntry(
+        name="pegasus-x-base",
+        family="seq2seq",
+        about="PEGASUS-X base, 12 + 12 layers, local attention in blocks with global tokens; `seq` tokens read",
+        architecture=PEGASUS_X,
+        config={
+            "vocab_size": 96103,
+            "d_model": 768,
+            "encoder_layers": 12,
+            "decoder_layers": 12,
+            "encoder_attention_heads": 12,
+            "decoder_attention_heads": 12,
+            "encoder_ffn_dim": 3072,
+            "decoder_ffn_dim": 3072,
+            "num_global_tokens": 128,
+            "block_size": 512,
+        },
+        mini={
+            "vocab_size": 2048,
+            "d_model": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 512,
+            "decoder_ffn_dim": 512,
+            "num_global_tokens": 16,
+            "block_size": 64,
+        },
+        params=272_292_096,
+        counted="language head tied to the token embeddings, counted once",
+        source="huggingface.co/google/pegasus-x-base",
+        seq=512,
+        max_seq=16384,
+        mini_seq=64,
+    ),
+)

@@ -1,0 +1,95 @@
+"""A run of short windows from end to end: tenants that stay up, windows that don't meet, chunks on disk."""
+
+from itertools import pairwise
+
+import pytest
+
+import cotenant
+from cotenant.measure.events import Noticed
+from cotenant.store.chunks import trials_in
+from cotenant.study.files import study_from
+
+SLEEPERS = {"a": {"workload": "sleep", "params": {"ms": 2}}, "b": {"workload": "sleep", "params": {"ms": 5}}}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    study = study_from({"name": "short", "tenants": SLEEPERS, "mixes": ["pairs"], "until": None, "blocks": 8})
+    return cotenant.run(study, device="cpu", out=tmp_path_factory.mktemp("runs"))
+
+
+def rows(result, query):
+    return cotenant.sql(query, [result.folder]).rows
+
+
+def test_every_window_of_every_block_was_carried_out_by_the_same_processes(result):
+    assert rows(result, "SELECT count(*) FROM trials WHERE block >= 0") == ((8 * 3,),)
+    assert rows(result, "SELECT count(DISTINCT pid) FROM tenants JOIN trials USING (trial) WHERE block >= 0") == ((2,),)
+
+
+def test_no_request_of_one_window_reaches_into_the_next(result):
+    reached = rows(
+        result,
+        """
+        SELECT trial, start_ns, max(done_ns), min(started_ns) FROM trials JOIN requests USING (trial)
+        WHERE block >= 0 GROUP BY ALL ORDER BY start_ns
+        """,
+    )
+    assert all(started >= start for _, start, _, started in reached)
+    assert all(done <= following[1] for (_, _, done, _), following in pairwise(reached))
+
+
+def test_each_tenant_has_several_requests_in_each_window(result):
+    counted = rows(
+        result,
+        """
+        SELECT count(*) FROM requests JOIN trials USING (trial) WHERE block >= 0 AND in_window GROUP BY trial, tenant
+        """,
+    )
+    assert min(count for (count,) in counted) >= 5
+
+
+def test_several_trials_are_committed_in_one_rename(result):
+    chunks = [trials_in(path.name) for path in (result.folder / "trials").iterdir()]
+    assert max(map(len, chunks)) >= 3
+    assert sum(map(len, chunks)) == len({number for chunk in chunks for number in chunk})
+
+
+def test_one_window_in_four_blocks_is_long_and_is_compared_with_the_short_ones(result):
+    assert rows(result, "SELECT count(*) FROM trials WHERE block >= 0 AND window_s > 0.5") == ((2,),)
+    assert result.summary.windows.ratio.n == 2
+
+
+def test_the_run_says_what_it_learnt_about_its_windows(result):
+    [manifest] = result.manifests
+    assert manifest["windows"]["alone_s"]["b"] >= 0.005
+    assert manifest["switching"]["carry_over"]["windows"] > 0
+    assert manifest["reached"]["blocks"] == 8
+    [accuracy] = result.summary.accuracy.values()
+    assert accuracy.sentence().startswith("Good to ±")
+
+
+def test_a_load_that_can_not_be_kept_up_with_is_named_before_the_first_trial(tmp_path):
+    events = []
+    study = study_from(
+        {
+            "name": "over",
+            "tenants": {"a": {"workload": "sleep", "params": {"ms": 30}, "load": "poisson(50)"}},
+            "mixes": ["solo"],
+            "window": "100ms",
+            "lead": "0s",
+            "blocks": 1,
+        }
+    )
+    cotenant.run(study, device="cpu", out=tmp_path, listener=events.append)
+    [noticed] = [event for event in events if isinstance(event, Noticed)]
+    assert noticed.text.startswith("a can't keep up with poisson(50) even alone")
+
+
+def test_the_next_dry_run_knows_what_this_run_reached(result):
+    study = study_from({"name": "short", "tenants": SLEEPERS, "mixes": ["pairs"], "until": None, "blocks": 32})
+    found = cotenant.dry_run(study, device="cpu", out=result.folder.parent.parent)
+    [manifest] = result.manifests
+    assert found.widest == pytest.approx(manifest["reached"]["widest"] / 2)
+    assert found.window_s == manifest["windows"]["window_s"]
+    assert manifest["run"] in found.widest_from

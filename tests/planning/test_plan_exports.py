@@ -1,0 +1,182 @@
+"""A plan as other tools' configuration: each file is read back by the tool's own parser where there is one here."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from cotenant.planning.exports.model import CannotExpress, Model
+from cotenant.planning.exports.targets import TARGETS
+from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
+from cotenant.study.files import study_from
+
+GIB = 2**30
+MODELS = {
+    "embed": Model("bert-base", seq=128),
+    "chat": Model("llama-3.2-3b", generates=True, seq=256, tokens=64, weights="meta-llama/Llama-3.2-3B"),
+}
+
+
+def seat(tenant, *, share=None, batch=4, priority=0, gib=8, limit=30.0):
+    kept = (Kept("p99", limit, 8.0, 10.0, 14.0),)
+    return SeatedTenant(tenant, 0, 1, 100.0, batch, "eager", share, priority, gib * GIB, (1.0, 1.1, 1.2), kept)
+
+
+def plan(sharing, *tenants, devices=1):
+    title = "NVIDIA A100-SXM4-80GB"
+    device = PlannedDevice(
+        "sim:a100-sxm4-80gb",
+        "sim:a100-sxm4-80gb",
+        title,
+        sharing,
+        tenants,
+        devices,
+        1.79,
+        80 * GIB,
+        0.5,
+        0.2,
+        200,
+        "simulated",
+    )
+    return ServingPlan("cost", (device,), (), 1.79, 1.79, 1.79, "proof", 0.1, ())
+
+
+def run_script(folder, *words):
+    """With stand-ins for the driver's tools that write down how they were called."""
+    log = folder / "log"
+    for tool in ("nvidia-smi", "nvidia-cuda-mps-control"):
+        (folder / tool).write_text(f'#!/bin/sh\necho {tool} "$@" "cvd=${{CUDA_VISIBLE_DEVICES:-}}" >> {log}\n')
+        (folder / tool).chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(folder / "plan.sh"), *words],
+        env={"PATH": f"{folder}:/usr/bin:/bin", "COTENANT_STATE": str(folder / "state")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done, log.read_text() if log.exists() else ""
+
+
+@pytest.mark.parametrize("sharing", ["alone", "processes", "mps", "mig"])
+def test_scripts_are_valid_shell(tmp_path, sharing):
+    share = "3g.40gb" if sharing == "mig" else None
+    made = plan(sharing, seat("chat", share=share))
+    for target in ("shell", "vllm", "triton"):
+        for name, text in TARGETS[target](made, MODELS).items():
+            if name.endswith(".sh"):
+                path = tmp_path / name
+                path.write_text(text)
+                subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+def test_the_shell_script_starts_mps_gives_shares_and_undoes_it(tmp_path):
+    made = plan("mps", seat("embed", share=60.0), seat("chat", share=40.0))
+    (tmp_path / "plan.sh").write_text(TARGETS["shell"](made, MODELS)["plan.sh"])
+    done, log = run_script(tmp_path, "up")
+    assert done.returncode == 0, done.stderr
+    assert "nvidia-cuda-mps-control -d cvd=0" in log
+    done, _ = run_script(tmp_path, "env", "embed")
+    assert "export CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=60" in done.stdout
+    assert f"export CUDA_MPS_PIPE_DIRECTORY={tmp_path}/state/mps-0/pipe" in done.stdout
+    run_script(tmp_path, "down")
+    assert not (tmp_path / "state").exists()
+    done, _ = run_script(tmp_path, "env", "nobody")
+    assert done.returncode == 2
+    assert "there are: embed chat" in done.stderr
+
+
+def test_the_shell_script_makes_large_mig_instances_first_and_removes_them(tmp_path):
+    made = plan("mig", seat("embed", share="1g.10gb"), seat("chat", share="4g.40gb"))
+    (tmp_path / "plan.sh").write_text(TARGETS["shell"](made, MODELS)["plan.sh"])
+    done, log = run_script(tmp_path, "up")
+    assert done.returncode == 0, done.stderr
+    assert log.index("-cgi 4g.40gb") < log.index("-cgi 1g.10gb")
+    (tmp_path / "log").unlink()
+    _, log = run_script(tmp_path, "down")
+    assert log.index("-dci") < log.index("-dgi") < log.index("-mig 0")
+
+
+def test_vllm_gets_memory_sequences_and_length():
+    text = TARGETS["vllm"](plan("mps", seat("chat", share=40.0, batch=8)), MODELS)["vllm.sh"]
+    line = next(line for line in text.splitlines() if "vllm serve" in line)
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40" in line
+    assert "meta-llama/Llama-3.2-3B" in line
+    assert "--gpu-memory-utilization 0.10 --max-num-seqs 8 --max-model-len 320" in line
+
+
+def test_vllm_refuses_a_tenant_that_does_not_generate_and_names_a_target_that_can():
+    with pytest.raises(CannotExpress, match="vllm can't express embed, which doesn't generate") as refused:
+        TARGETS["vllm"](plan("mps", seat("embed"), seat("chat")), MODELS)
+    assert refused.value.hint == "export it with --for triton"
+
+
+def test_kubernetes_claims_share_a_gpu_as_the_plan_says():
+    text = TARGETS["kubernetes"](plan("mps", seat("embed"), seat("chat")), MODELS)["kubernetes.yaml"]
+    claim, *deployments = yaml.safe_load_all(text)
+    assert (claim["apiVersion"], claim["kind"]) == ("resource.k8s.io/v1", "ResourceClaim")
+    (request,) = claim["spec"]["devices"]["requests"]
+    assert request["exactly"]["deviceClassName"] == "gpu.nvidia.com"
+    assert "NVIDIA A100-SXM4-80GB" in request["exactly"]["selectors"][0]["cel"]["expression"]
+    sharing = claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]["sharing"]
+    assert sharing == {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 100}}
+    assert [one["metadata"]["name"] for one in deployments] == ["embed", "chat"]
+    for one in deployments:
+        pod = one["spec"]["template"]["spec"]
+        assert pod["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]
+        assert pod["containers"][0]["resources"]["claims"] == [{"name": pod["resourceClaims"][0]["name"]}]
+        assert one["spec"]["selector"]["matchLabels"] == one["spec"]["template"]["metadata"]["labels"]
+
+
+def test_kubernetes_gives_each_tenant_its_mig_instance():
+    made = plan("mig", seat("embed", share="1g.10gb"), seat("chat", share="3g.40gb"))
+    documents = list(yaml.safe_load_all(TARGETS["kubernetes"](made, MODELS)["kubernetes.yaml"]))
+    claims = [one for one in documents if one["kind"] == "ResourceClaim"]
+    wanted = [one["spec"]["devices"]["requests"][0]["exactly"] for one in claims]
+    assert [one["deviceClassName"] for one in wanted] == ["mig.nvidia.com"] * 2
+    assert ["1g.10gb" in str(wanted[0]), "3g.40gb" in str(wanted[1])] == [True, True]
+
+
+def test_kubernetes_and_ray_refuse_unequal_shares_by_name():
+    made = plan("mps", seat("embed", share=60.0), seat("chat", share=40.0))
+    with pytest.raises(CannotExpress, match=r"unequal MPS shares on .* \(embed 60 %, chat 40 %\)") as refused:
+        TARGETS["kubernetes"](made, MODELS)
+    assert refused.value.hint == "export it with --for shell"
+    with pytest.raises(CannotExpress, match="ray can't express MPS shares"):
+        TARGETS["ray"](made, MODELS)
+
+
+def test_ray_puts_tenants_of_one_device_on_one_gpu():
+    text = TARGETS["ray"](plan("processes", seat("embed"), seat("chat")), MODELS)["serve.yaml"]
+    applications = yaml.safe_load(text)["applications"]
+    options = [one["deployments"][0]["ray_actor_options"] for one in applications]
+    assert sum(one["num_gpus"] for one in options) <= 1
+    assert options[0]["resources"] == options[1]["resources"]
+
+
+def test_cotenants_own_export_is_a_study_that_can_be_run():
+    made = plan("mps", seat("embed", share=60.0), seat("chat", share=40.0))
+    files = TARGETS["cotenant"](made, MODELS)
+    assert yaml.safe_load(files["plan.yaml"])["devices"][0]["tenants"]["embed"]["share"] == 60
+    study = study_from(yaml.safe_load(files["measure-0.yaml"]))
+    assert study.tenants["embed"].slo.latency_s == pytest.approx(0.03)
+    assert str(study.sharing[0]) == "mps[60, 40]"
+    assert study.tenants["chat"].load.rate_rps == pytest.approx(25.0)
+
+
+def test_triton_rejects_requests_that_waited_too_long_and_batches_as_planned():
+    files = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)
+    config = files["embed/embed/config.pbtxt"]
+    assert "max_batch_size: 4" in config
+    assert "preferred_batch_size: [ 4 ]" in config
+    assert "default_timeout_microseconds: 15000" in config
+    assert json.loads(files["chat/chat/1/model.json"])["max_num_seqs"] == 4
+
+
+def test_triton_configs_parse_as_its_own_protobuf():
+    message = pytest.importorskip("tritonclient.grpc.model_config_pb2")
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    files = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)
+    for name, text in files.items():
+        if name.endswith("config.pbtxt"):
+            config = text_format.Parse(text, message.ModelConfig())
+            assert config.name == name.split("/")[0]
+            assert config.instance_group[0].count == 1

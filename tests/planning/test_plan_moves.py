@@ -1,0 +1,51 @@
+"""From an old plan to a new one: as little as possible moves, cheapest first."""
+
+from cotenant.planning.mixes.moves import moves
+
+
+def seat(batch=1, rate=10.0, share=None, gib=1):
+    entry = {"batch": batch, "rate_rps": rate, "memory_bytes": gib * 2**30}
+    return entry if share is None else {**entry, "share": share}
+
+
+def device(name, sharing, **tenants):
+    return {"name": name, "kind": "gpu", "sharing": sharing, "tenants": tenants}
+
+
+def test_equal_plans_need_no_move():
+    plan = {"devices": [device("g0", "mps", a=seat(), b=seat())]}
+    assert moves(plan, plan) == ()
+
+
+def test_devices_that_only_changed_places_move_nobody():
+    old = {"devices": [device("g0", "mps", a=seat(), b=seat()), device("g1", "alone", c=seat())]}
+    new = {"devices": [device("g0", "alone", c=seat()), device("g1", "mps", a=seat(), b=seat())]}
+    assert moves(old, new) == ()
+
+
+def test_what_loads_nothing_comes_first_and_what_loads_most_last():
+    old = {"devices": [device("g0", "mps", a=seat(), b=seat(gib=9), d=seat()), device("g1", "alone", c=seat(gib=2))]}
+    new = {
+        "devices": [
+            device("g0", "mps", a=seat(batch=4), e=seat(gib=3)),
+            device("g1", "mps", c=seat(gib=2), b=seat(gib=9)),
+        ]
+    }
+    found = moves(old, new)
+    assert [(move.tenant, move.change) for move in found] == [
+        ("a", "adjusts"),
+        ("d", "stops"),
+        ("c", "restarts"),
+        ("e", "starts"),
+        ("b", "moves"),
+    ]
+    assert found[-1].old == "g0 (mps)"
+    assert found[-1].new == "g1 (mps)"
+    assert found[-1].loads_bytes == 9 * 2**30
+
+
+def test_a_new_share_is_a_restart():
+    old = {"devices": [device("g0", "mps", a=seat(share=60), b=seat(share=40))]}
+    new = {"devices": [device("g0", "mps", a=seat(share=50), b=seat(share=40))]}
+    (move,) = moves(old, new)
+    assert (move.tenant, move.change, move.new) == ("a", "restarts", "g0 (mps 50)")

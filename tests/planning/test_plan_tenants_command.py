@@ -1,0 +1,134 @@
+"""`cotenant plan tenants.yaml`: the answer first, all problems of a file at once, and a check of what was planned."""
+
+import json
+
+import pytest
+import yaml
+
+from cotenant.cli.main import main
+from cotenant.errors import StudyError
+from cotenant.planning.tenants_file import is_tenants_file, read_tenants
+
+DEVICES = "sim:a100-sxm4-80gb*2"
+SMALL = """
+tenants:
+  embed: {workload: bert-base-mini, rate: 200/s, batch: 1..4, slo: {p99: 50ms}}
+  detect: {workload: resnet18-mini, load: "gamma(60, 2)", slo: {p99: 60ms}, priority: 1}
+"""
+
+
+def written(folder, text, name="tenants.yaml"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_every_problem_of_a_file_is_named_with_its_line(tmp_path):
+    path = written(
+        tmp_path,
+        """tenants:
+  a: {workload: bert-bse, rate: 20, slo: {p99: 30}}
+  b: {workload: bert-base, rate: 5/s, near: [nobody], slo: {q99: 3ms}}
+  c: {workload: bert-base}
+  d: {workload: bert-base, rate: 5/s, isolaton: mig}
+""",
+    )
+    with pytest.raises(StudyError) as refused:
+        read_tenants(path)
+    text = "\n".join(refused.value.problems)
+    assert "tenants.yaml:2: tenants.a.rate: expected a rate with its unit such as 20/s or 300/min, not 20" in text
+    assert "did you mean 20/s?" in text
+    assert "there is no workload 'bert-bse'" in text
+    assert "expected a time with its unit such as 30ms for p99, not 30" in text
+    assert '"q99" is not an objective' in text
+    assert 'there is no tenant "nobody"' in text
+    assert "tenants.c: expected one of rate, load and job" in text
+    assert 'tenants.d.isolaton: unknown key; did you mean "isolation"?' in text
+
+
+def test_contradictory_wishes_are_named_before_anything_is_planned(tmp_path):
+    path = written(
+        tmp_path,
+        "tenants:\n"
+        "  a: {workload: bert-base, rate: 5/s, near: [b]}\n"
+        "  b: {workload: bert-base, rate: 5/s, apart: [a]}\n",
+    )
+    with pytest.raises(StudyError) as refused:
+        read_tenants(path)
+    assert refused.value.problems == (f"{path}:3: tenants.b: has to be near a and apart from a",)
+
+
+@pytest.mark.parametrize(
+    ("text", "batches"), [("4", (4,)), ("[1, 3]", (1, 3)), ("1..8", (1, 2, 4, 8)), ("3..10", (3, 6, 10))]
+)
+def test_batches_are_a_number_a_list_or_a_range(tmp_path, text, batches):
+    path = written(tmp_path, f"tenants: {{a: {{workload: bert-base, rate: 60/min, batch: {text}}}}}")
+    (tenant,) = read_tenants(path).planned()
+    assert tenant.batches == batches
+    assert tenant.rate_rps == 1.0
+
+
+def test_a_list_of_jobs_is_no_file_of_tenants(tmp_path):
+    assert not is_tenants_file(written(tmp_path, "- {name: train, class: bert, time: 2h}\n"))
+    assert is_tenants_file(written(tmp_path, SMALL))
+
+
+def test_a_plan_is_made_written_and_checked(tmp_path, capsys):
+    path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
+    assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("1 x sim:a100-sxm4-80gb, $1.79/h")
+    assert "SIMULATED" in shown.out
+    assert "no plan is better" in shown.out
+    document = yaml.safe_load(out.read_text())
+    (device,) = document["devices"]
+    assert set(device["tenants"]) == {"embed", "detect"}
+    assert device["tenants"]["detect"]["cv"] == 2.0
+    assert main(["plan", "--check", str(out), "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert {one["tenant"] for one in checked["tenants"]} == {"embed", "detect"}
+    assert all(one["lo"] <= one["attained"] <= one["hi"] for one in checked["tenants"])
+
+
+def test_a_check_of_a_plan_that_asks_too_much_says_missed(tmp_path, capsys):
+    path, out = written(tmp_path, SMALL), tmp_path / "plan.yaml"
+    assert main(["plan", str(path), "--devices", DEVICES, "--out", str(out), "--time", "5s"]) == 0
+    document = yaml.safe_load(out.read_text())
+    document["devices"][0]["tenants"]["embed"]["rate_rps"] = 6000.0
+    out.write_text(yaml.safe_dump(document))
+    capsys.readouterr()
+    assert main(["plan", "--check", str(out)]) == 3
+    assert "missed: embed" in capsys.readouterr().out
+
+
+def test_an_objective_that_no_device_meets_is_one_sentence(tmp_path, capsys):
+    path = written(tmp_path, "tenants: {big: {workload: bert-large, rate: 1/s, slo: {p99: 1ms}}}")
+    assert main(["plan", str(path), "--devices", DEVICES]) == 1
+    said = capsys.readouterr().err
+    assert "big can't keep its objectives even alone on sim:a100-sxm4-80gb: p99 of big" in " ".join(said.split())
+
+
+def test_an_unknown_price_names_the_key_that_would_say_it(tmp_path, capsys):
+    path = written(tmp_path, SMALL)
+    assert main(["plan", str(path), "--devices", "sim:v100-sxm2-16gb"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the price of sim:v100-sxm2-16gb is unknown" in said
+    assert "prices: {v100-sxm2-16gb: 1.20}" in said
+
+
+def test_what_is_not_a_plan_is_refused(tmp_path, capsys):
+    assert main(["plan", "--check", str(written(tmp_path, SMALL))]) == 1
+    assert "is not a plan" in capsys.readouterr().err
+
+
+def test_tenants_without_devices_are_asked_for_them(tmp_path, capsys):
+    assert main(["plan", str(written(tmp_path, SMALL))]) != 0
+    assert "--devices" in capsys.readouterr().err
+
+
+def test_the_device_that_could_is_named_where_there_is_one(tmp_path, capsys):
+    path = written(tmp_path, "tenants: {big: {workload: bert-base, seq: 512, batch: 8, rate: 400/s, slo: {p99: 60ms}}}")
+    assert main(["plan", str(path), "--devices", "sim:t4"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "big can't keep its objectives even alone on sim:t4: p99 of big" in said
+    assert "hint: sim:rtx-4090 could: add it to --devices" in said

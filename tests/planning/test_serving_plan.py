@@ -1,0 +1,219 @@
+"""A plan keeps every objective at the upper end of what is predicted, respects wishes, and says why."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from toy_predictor import GIB, Work, toy
+
+from cotenant.errors import CotenantError
+from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.make import Ask, make_plan
+from cotenant.planning.mixes.mig import Mig
+from cotenant.planning.mixes.plan import to_document
+from cotenant.planning.mixes.tenants import BatchJob, Objective, ServingTenant
+
+A100 = Mig.of(7, 8, {f"{c}g": (c, m, m * 10 * GIB) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8))})
+BIG = DeviceKind("big", "Big GPU", 80 * GIB, 2.0, "test", 8, ("processes", "mps"))
+SMALL = DeviceKind("small", "Small GPU", 20 * GIB, 0.5, "test", 8, ("processes",))
+
+
+def clock():
+    ticks = itertools.count()
+    return lambda: next(ticks) * 1e-4
+
+
+def tenant(name, rate, limit=None, **wishes):
+    objectives = (Objective("latency", 0.99, limit),) if limit else ()
+    return ServingTenant(name, rate, objectives, **wishes)
+
+
+def plan(tenants, works, kinds=(BIG,), **ask):
+    speed = {"small": 0.25}
+    return make_plan(tenants, kinds, toy(works, speed=speed), clock=clock(), ask=Ask(seconds=5, **ask))
+
+
+def on(made):
+    return [sorted(seat.tenant for seat in device.tenants) for device in made.devices]
+
+
+def test_tenants_that_leave_each_other_room_share_one_device():
+    made = plan([tenant("a", 20, 100), tenant("b", 20, 100)], [Work(10), Work(10)])
+    assert on(made) == [["a", "b"]]
+    assert made.cost_per_h == 2.0
+    assert made.gap == pytest.approx(0)
+    assert made.keeps_all
+
+
+def test_an_objective_that_sharing_would_break_gets_a_device_of_its_own_and_the_reason_names_it():
+    made = plan(
+        [tenant("a", 20, 16), tenant("b", 20, 100)],
+        [Work(10, press=1.0), Work(20)],
+        [replace(BIG, ways=("processes",))],
+    )
+    assert sorted(on(made)) == [["a"], ["b"]]
+    (why,) = [one for one in made.rejected if set(one.tenants) == {"a", "b"}]
+    assert why.reason.startswith("p99 of a up to")
+    assert "> 16 ms" in why.reason
+    assert why.saves_per_h == 2.0
+    assert made.binding == "p99 of a"
+    assert "a+b under processes" in made.cheaper or "b+a under processes" in made.cheaper
+
+
+def test_every_upper_end_of_the_plan_is_within_its_limit():
+    random = np.random.default_rng(3)
+    tenants = [tenant(f"t{n}", float(random.uniform(5, 30)), float(random.uniform(40, 200))) for n in range(9)]
+    made = plan(tenants, [Work(float(random.uniform(2, 15))) for _ in tenants])
+    assert sorted(itertools.chain(*on(made))) == sorted(one.name for one in tenants)
+    for device in made.devices:
+        assert device.busy <= 1
+        assert device.used_bytes <= device.memory_bytes
+        assert all(kept.upper_ms <= kept.limit_ms for seat in device.tenants for kept in seat.kept)
+
+
+def test_the_cheaper_kind_is_used_where_it_does():
+    made = plan([tenant("slow", 2, 500), tenant("fast", 40, 40)], [Work(10, gib=15), Work(10, gib=70)], [BIG, SMALL])
+    assert {device.kind: [seat.tenant for seat in device.tenants] for device in made.devices} == {
+        "big": ["fast"],
+        "small": ["slow"],
+    }
+
+
+def test_memory_is_a_limit_of_its_own():
+    made = plan([tenant("a", 1, 1000), tenant("b", 1, 1000)], [Work(1, gib=50), Work(1, gib=50)])
+    assert len(made.devices) == 2
+    assert made.binding == "memory of big"
+    assert "100.0 GiB of 80.0" in made.cheaper
+
+
+def test_tenants_apart_and_near_are_where_they_want_to_be():
+    works = [Work(5)] * 3
+    made = plan(
+        [tenant("a", 5, 200, apart=frozenset("b")), tenant("b", 5, 200), tenant("c", 5, 200, near=frozenset("b"))],
+        works,
+    )
+    assert sorted(on(made)) == [["a"], ["b", "c"]]
+
+
+def test_replicas_that_stay_apart_get_devices_of_their_own():
+    made = plan([tenant("a", 5, 200, replicas=2, apart=frozenset("a"))], [Work(5)])
+    assert [[seat.name for seat in device.tenants] for device in made.devices] == [["a-0"], ["a-1"]]
+    assert [seat.rate_rps for device in made.devices for seat in device.tenants] == [2.5, 2.5]
+
+
+def test_wishes_that_contradict_each_other_are_refused_by_name():
+    tenants = [tenant("a", 5, near=frozenset("b")), tenant("b", 5, apart=frozenset("a"))]
+    with pytest.raises(CotenantError, match="b has to be near a and apart from a"):
+        plan(tenants, [Work(5)] * 2)
+
+
+def test_a_rate_that_one_device_cannot_serve_gets_replicas():
+    made = plan([tenant("a", 250, 100)], [Work(10)])
+    seats = [seat for device in made.devices for seat in device.tenants]
+    assert [seat.replicas for seat in seats] == [len(seats)] * len(seats)
+    assert len(seats) >= 3
+    assert sum(seat.rate_rps for seat in seats) == pytest.approx(250)
+
+
+def test_an_objective_below_the_floor_names_tenant_floor_and_device():
+    with pytest.raises(
+        CotenantError, match=r"a can't keep its objectives even alone on big: p99 of a up to 11 ms > 5 ms"
+    ):
+        plan([tenant("a", 1, 5)], [Work(10)])
+
+
+def test_a_larger_batch_is_taken_where_it_saves_a_device():
+    one = plan([tenant("a", 120, 400)], [Work(10)])
+    batched = plan([tenant("a", 120, 400, batches=(1, 2, 4, 8))], [Work(10)])
+    assert len(one.devices) == 2
+    assert len(batched.devices) == 1
+    assert batched.devices[0].tenants[0].batch > 1
+
+
+def test_a_small_objective_keeps_the_batch_small():
+    made = plan([tenant("a", 30, 17, batches=(1, 2, 4, 8))], [Work(10)])
+    assert made.devices[0].tenants[0].batch == 1
+
+
+def test_how_far_a_rate_may_grow_is_said_and_true():
+    made = plan([tenant("a", 20, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
+    seat = next(seat for device in made.devices for seat in device.tenants if seat.tenant == "a")
+    assert seat.holds_to is not None
+    assert seat.holds_to > 1
+    still = plan([tenant("a", 20 * seat.holds_to, 40), tenant("b", 10, 200)], [Work(10), Work(10)])
+    assert len(still.devices) == len(made.devices)
+
+
+def test_an_alternative_that_only_the_interval_refuses_is_what_to_measure():
+    tenants = [tenant("a", 20, 22), tenant("b", 20, 100)]
+    kinds = [replace(BIG, ways=("processes",))]
+    wide = make_plan(tenants, kinds, toy([Work(10, press=0.3)] * 2, margin=0.4), clock=clock(), ask=Ask(seconds=5))
+    narrow = make_plan(tenants, kinds, toy([Work(10, press=0.3)] * 2, margin=0.01), clock=clock(), ask=Ask(seconds=5))
+    assert len(wide.devices) == 2
+    assert len(narrow.devices) == 1
+    assert wide.measure is not None
+    assert set(wide.measure.tenants) == {"a", "b"}
+    assert "could save $2.00/h" in wide.measure.would
+
+
+def test_a_job_runs_beside_a_tenant_or_takes_whole_devices():
+    job = ServingTenant("train", 0.0, job=BatchJob(gpus=2, seconds=3600, stretch=1.0 + 1e-9))
+    made = plan([tenant("a", 5, 200), job], [Work(5), Work(100)])
+    (device,) = [device for device in made.devices if device.tenants[0].tenant == "train"]
+    assert device.devices == 2
+    assert device.price_per_h == 4.0
+    assert made.cost_per_h == 6.0
+
+
+def test_a_closer_look_can_refuse_a_mix_and_the_plan_does_without():
+    tenants = [tenant("a", 20, 100), tenant("b", 20, 100)]
+    rough, closer = toy([Work(10)] * 2), toy([Work(10, press=9.0)] * 2)
+    made = make_plan(tenants, [BIG], rough, closer=closer, clock=clock(), ask=Ask(seconds=5))
+    assert sorted(on(made)) == [["a"], ["b"]]
+
+
+def test_mig_gives_every_tenant_an_instance_and_splits_a_rate_over_several():
+    kind = replace(BIG, ways=("mig",), mig=A100, available=3)
+    works = [Work(10, wide=1 / 7), Work(10, wide=3 / 7)]
+    made = plan([tenant("a", 120, 100, isolation="mig"), tenant("b", 40, 30, isolation="mig")], works, [kind])
+    assert len(made.devices) == 1
+    shares = sorted((seat.tenant, seat.share) for seat in made.devices[0].tenants)
+    assert shares == [("a", "1g"), ("a", "1g"), ("b", "3g")]
+    assert A100.places([share for _, share in shares]) is not None
+
+
+def test_more_tenants_than_devices_leaves_some_out_and_names_them():
+    made = plan([tenant(name, 80, 100) for name in "abc"], [Work(10)] * 3, [replace(BIG, available=2)])
+    assert len(made.left_out) == 1
+    assert len(made.devices) == 2
+    assert not made.keeps_all
+
+
+def test_the_document_of_a_plan_says_how_to_carry_it_out():
+    made = plan([tenant("a", 20, 100), tenant("b", 20, 100, priority=2)], [Work(10), Work(10)])
+    document = to_document(made)
+    (device,) = document["devices"]
+    assert device["kind"] == "big"
+    assert device["basis"] == "simulated"
+    assert device["tenants"]["b"]["priority"] == 2
+    assert device["tenants"]["a"]["expected"]["p99"]["upper_ms"] <= 100
+
+
+def test_the_page_of_a_plan_shows_who_has_what_and_runs_no_script():
+    from cotenant.reporting.html.plan_page import page
+
+    made = plan([tenant("a<b>", 20, 100), tenant("b", 20, 100)], [Work(10), Work(10)])
+    text = page(made, source="tenants.yaml")
+    assert "a&lt;b&gt;" in text
+    assert "a<b>" not in text
+    assert "<script" not in text
+    assert "no plan is better" in text
+    assert text.count("<rect") == 2
+
+
+def test_a_job_for_several_devices_never_gets_a_mig_instance():
+    kind = replace(BIG, ways=("processes", "mig"), mig=A100)
+    job = ServingTenant("train", 0.0, job=BatchJob(gpus=2, seconds=3600, stretch=1.0 + 1e-9))
+    made = plan([tenant("a", 5, 200, isolation="mig"), job], [Work(5), Work(100)], [kind])
+    assert {device.sharing: device.devices for device in made.devices} == {"mig": 1, "alone": 2}

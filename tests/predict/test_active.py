@@ -1,0 +1,58 @@
+"""`run --active`: fewer mixes are measured, and every mix is known in the end."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import cotenant
+from cotenant.cli.run import command
+
+STUDY = """
+name: five
+device: sim:a100-sxm4-40gb
+tenants:
+  bert: {workload: bert-base-mini, batch: 4, seq: 64}
+  gpt: {workload: gpt2-mini, batch: 1, seq: 64}
+  net: {workload: resnet50-mini, batch: 2}
+  vit: {workload: vit-b-16-mini, batch: 2}
+  mobile: {workload: mobilenet-v2-mini, batch: 4}
+mixes: [solo, pairs, {copies: {bert: [2], gpt: [2], net: [2], vit: [2], mobile: [2]}}]
+sharing: [mps]
+window: 100ms
+blocks: 2
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    file = tmp_path / "five.yaml"
+    file.write_text(STUDY, encoding="utf-8")
+    return file
+
+
+def test_it_stops_when_the_rest_is_predicted_well_enough(study, tmp_path):
+    found = cotenant.run_active(study, width=0.5, out=tmp_path / "runs")
+    assert found.mixes == 15
+    assert found.measured == 5  # every tenant beside the next: the prior's interval is narrow enough for the rest
+    assert len(found.folders) == 1
+    assert "every mix is known" in found.why
+    bases = [mix.tenants[0].basis for mix in found.prediction.mixes]
+    assert sum(basis.startswith("simulated") for basis in bases) == 5
+
+
+def test_it_measures_everything_where_nothing_less_would_do(study, tmp_path):
+    found = cotenant.run_active(study, width=0.0001, out=tmp_path / "runs")
+    assert found.measured == 15
+    assert all(mix.tenants[0].basis.startswith("simulated") for mix in found.prediction.mixes)
+
+
+def test_the_command_line_says_how_many_were_measured(study, tmp_path):
+    done = CliRunner().invoke(
+        command, [str(study), "--active", "--width", "50%", "--quiet", "--json", "--out", str(tmp_path / "runs")]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["measured"] == 5
+    refused = CliRunner().invoke(command, [str(study), "--active", "--width", "wide"])
+    assert refused.exit_code == 2
+    assert "10%" in refused.output

@@ -1,0 +1,125 @@
+"""Forecasts: every number has a basis; tails come from the load; what is not known is said."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
+from cotenant.prediction.interference.forecasting import Asked, forecast
+from cotenant.prediction.interference.gathered import MeasuredMix, TenantKey
+from cotenant.prediction.interference.shipped import CPU
+from cotenant.prediction.interference.tails import latencies, stretched
+from cotenant.tenancy.load import Load
+from cotenant.tenancy.nouns import Slo
+
+NAMES = ("a", "b", "c")
+KEYS = tuple(TenantKey(name, 1) for name in NAMES)
+
+
+def asked(*, mixes=(), loads=None, objectives=None, half=0.3):
+    profiles = CpuProfiles(
+        solo_ns=np.array([1e7, 2e7, 5e6]),
+        cores=np.array([0.9, 0.5, 0.4]),
+        bandwidth=np.array([0.2, 0.6, 0.1]),
+        intensity=np.array([10.0, 1.0, 5.0]),
+    )
+    return Asked(
+        device="cpu",
+        simulated=False,
+        names=NAMES,
+        keys=KEYS,
+        features=profiles.features(),
+        priors={"processes": partial(roofline_shared, profiles)},
+        solo_s=profiles.solo_ns / 1e9,
+        memory_bytes=(100, 200, None),
+        loads=loads or {},
+        objectives=objectives or {},
+        mixes=mixes,
+        variances=CPU,
+        prior_half=half,
+    )
+
+
+def measured(first, second, slowdowns):
+    estimates = [Estimate(value, value * 0.98, value * 1.02, 4, "test") for value in slowdowns]
+    keys = (KEYS[NAMES.index(first)], KEYS[NAMES.index(second)])
+    return MeasuredMix("processes", keys, tuple(zip(keys, estimates, strict=True)))
+
+
+def test_without_a_measured_mix_it_is_the_prior_and_says_so():
+    found = forecast(asked(), [("a", "b")], ["processes"])
+    (mix,) = found.mixes
+    assert [one.basis for one in mix.tenants] == ["prior only", "prior only"]
+    assert mix.tenants[0].slowdown.est == pytest.approx(0.9 / 0.5)
+    assert mix.tenants[0].throughput_rps.est == pytest.approx(100 * 0.5 / 0.9)
+    assert mix.memory_bytes == 300
+    assert "0 mixes of the 20" in " ".join(found.notes)
+
+
+def test_a_prior_that_is_not_validated_gives_no_interval():
+    slowdown = forecast(asked(half=math.nan), [("a", "b")], ["processes"]).mixes[0].tenants[0].slowdown
+    assert (slowdown.lo, slowdown.hi) == (None, None)
+
+
+def test_a_measured_mix_is_given_as_measured_and_moves_the_others():
+    evidence = (measured("a", "b", (2.6, 1.9)),)
+    found = forecast(asked(mixes=evidence), [("b", "a"), ("a", "c")], ["processes"])
+    own, other = found.mixes
+    assert [one.basis for one in own.tenants] == ["measured, 4 blocks"] * 2
+    assert [one.slowdown.est for one in own.tenants] == pytest.approx([1.9, 2.6])
+    assert other.tenants[0].basis == "1 mix of this tenant"
+    assert other.tenants[1].basis == "1 mix of others"
+    before = forecast(asked(), [("a", "c")], ["processes"]).mixes[0].tenants[0].slowdown.est
+    assert other.tenants[0].slowdown.est > before
+
+
+def test_memory_is_unknown_where_a_tenant_has_none():
+    assert forecast(asked(), [("a", "c")], ["processes"]).mixes[0].memory_bytes is None
+
+
+def test_what_to_measure_next_is_never_what_was_measured():
+    found = forecast(
+        asked(mixes=(measured("a", "b", (2.0, 1.5)),)),
+        [("a", "b"), ("a", "c"), ("b", "c")],
+        ["processes"],
+        next_mixes=5,
+    )
+    assert {one.mix for one in found.next} == {("a", "c"), ("b", "c")}
+
+
+def test_ways_to_share_without_a_prior_are_named_not_guessed():
+    found = forecast(asked(), [("a", "b")], ["processes", "mig"])
+    assert {one.sharing for one in found.mixes} == {"processes"}
+    assert any("mig" in note for note in found.notes)
+
+
+def test_an_open_load_has_a_tail_that_grows_with_it_and_is_said_to_be_unvalidated():
+    def p99(rate):
+        loads = {"a": Load.model_validate(f"poisson({rate})")}
+        found = forecast(asked(loads=loads, objectives={"a": Slo(latency_ms=50)}), [("a", "b")], ["processes"])
+        assert any("not validated" in note for note in found.notes)
+        assert found.mixes[0].tenants[1].tail is None
+        return found.mixes[0].tenants[0].tail
+
+    calm, busy, hopeless = p99(5), p99(40), p99(90)
+    assert calm.p50_ms.est == pytest.approx(18.0, rel=0.1)
+    assert calm.p99_ms.est < busy.p99_ms.est
+    assert calm.attainment.est > busy.attainment.est
+    assert hopeless.p99_ms.est == math.inf
+    assert hopeless.attainment.est == 0.0
+
+
+def test_a_queue_makes_requests_wait_for_those_before():
+    due = np.array([0, 1_000_000, 50_000_000], np.int64)
+    assert latencies(due, 0.01) == pytest.approx([0.01, 0.019, 0.01])
+
+
+def test_a_neighbour_that_is_rarely_busy_rarely_slows_anybody_down():
+    weights = np.array([[0.0, 1.0], [1.0, 0.0]])
+    always = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, math.nan]))
+    rarely = stretched(np.array([0.01, 0.01]), np.array([2.0, 2.0]), weights, np.array([math.nan, 5.0]))
+    assert always == pytest.approx([0.02, 0.02])
+    assert rarely[0] == pytest.approx(0.01 * (1 + 5 * 0.02))

@@ -1,0 +1,96 @@
+"""`cotenant predict` from the outside: a simulated GPU, runs of it, and questions that can't be answered."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import cotenant
+from cotenant.cli.predict import command
+from cotenant.errors import CotenantError
+
+STUDY = """
+name: trio
+device: sim:a100-sxm4-40gb
+tenants:
+  bert: {workload: bert-base-mini, batch: 4, seq: 64}
+  gpt: {workload: gpt2-mini, batch: 1, seq: 64}
+  net: {workload: resnet50-mini, batch: 2}
+mixes: [solo, pairs, {groups: {all: [bert, gpt, net]}}]
+sharing: [processes, mps]
+window: 200ms
+blocks: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    file = tmp_path_factory.mktemp("predict") / "trio.yaml"
+    file.write_text(STUDY, encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def some_pairs(study):
+    """Solos and one pair."""
+    overrides = ['mixes=["solo", {"beside": {"net": ["bert"]}}]']
+    return cotenant.run(study, overrides=overrides, out=study.parent / "runs").folder
+
+
+def test_a_simulated_gpu_needs_no_run(study):
+    found = cotenant.predict(study)
+    assert len(found.mixes) == 8
+    assert {one.basis for mix in found.mixes for one in mix.tenants} == {"prior only"}
+    assert all(one.slowdown.lo <= one.slowdown.est <= one.slowdown.hi for mix in found.mixes for one in mix.tenants)
+
+
+def test_what_a_run_holds_is_taken_from_it(study, some_pairs):
+    found = cotenant.predict(study, runs=[some_pairs], next_mixes=2)
+    bases = {(mix.mix, mix.sharing): mix.tenants[0].basis for mix in found.mixes}
+    assert bases[("bert", "net"), "mps"] == "simulated, 2 blocks"
+    assert bases[("bert", "gpt"), "mps"] == "1 mix of this tenant"
+    assert len(found.next) == 2
+    assert ("bert", "net") not in {one.mix for one in found.next}
+
+
+def test_one_mix_is_simulated_event_by_event_too(study):
+    (mps, *_) = (one for one in cotenant.predict(study, mix="bert+gpt+net").mixes if one.sharing == "mps")
+    assert all(one.basis == "simulated, prior only" for one in mps.tenants)
+
+
+def test_it_prints_json_and_a_table(study, some_pairs):
+    printed = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--json"])
+    assert json.loads(printed.output)["mixes"][0]["tenants"][0]["basis"]
+    shown = CliRunner().invoke(command, [str(study), "--from", str(some_pairs), "--next", "1"])
+    assert shown.output.startswith("8 mixes on sim:a100-sxm4-40gb, 2 of them measured")
+    assert "Worth measuring next" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("options", "says", "hints"),
+    [
+        ({"mix": "bert+gtp"}, "no tenant 'gtp'", "gpt"),
+        ({"mix": "bert"}, "mixes of 2 to 8", "--mix"),
+        ({"device": "cpu"}, "not been measured alone", "--set 'mixes=[solo]'"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_one_sentence_and_a_command(study, options, says, hints):
+    with pytest.raises(CotenantError) as caught:
+        cotenant.predict(study, **options)
+    assert says in caught.value.message
+    assert hints in caught.value.hint
+
+
+def test_runs_of_another_device_are_refused(study, some_pairs):
+    with pytest.raises(CotenantError, match="was measured on") as caught:
+        cotenant.predict(study, runs=[some_pairs], device="sim:h100-sxm5-80gb")
+    assert "cotenant run" in caught.value.hint
+
+
+def test_the_database_serves_as_evidence(study, some_pairs):
+    home = study.parent / "runs" / ".database"
+    cotenant.db_add([some_pairs], db=home)
+    found = cotenant.predict(study, runs=["db"], db=home)
+    assert sum(mix.tenants[0].basis == "simulated, 2 blocks" for mix in found.mixes) == 2
+    with pytest.raises(CotenantError, match="has no run on"):
+        cotenant.predict(study, runs=["db"], db=home, device="sim:h100-sxm5-80gb")

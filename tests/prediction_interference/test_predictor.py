@@ -1,0 +1,103 @@
+"""Predictions: each with its basis, an interval that holds, and what to measure next."""
+
+import numpy as np
+import pytest
+
+from cotenant.prediction.interference.baselines import additive, constant, low_rank
+from cotenant.prediction.interference.correction import Correction, no_evidence
+from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
+from cotenant.prediction.interference.mixes import mixes_of
+from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.predictor import FROM_PAIRS, MEASURED, PRIOR_ONLY, Predictor
+from cotenant.prediction.interference.shipped import GPU
+from tests.prediction_interference.synthetic_matrix import TENANTS, measured, pairs, setting
+
+WHERE = setting()
+
+
+def test_a_measured_mix_is_given_as_measured_and_the_others_by_what_they_rest_on():
+    known = pairs()[:30]
+    found = Predictor(WHERE, measured(WHERE, known), GPU, prior_half=0.3).slowdowns(pairs())
+    assert (found.basis[:30] == MEASURED).all()
+    assert (found.count[:30] == 5).all()
+    assert (found.basis[30:] == FROM_PAIRS).all()
+    bare = Predictor(WHERE, no_evidence(), GPU, prior_half=0.3).slowdowns(pairs())
+    assert (bare.basis == PRIOR_ONLY).all()
+    assert bare.high / bare.estimate == pytest.approx(np.exp(0.3))
+
+
+def test_nine_of_ten_intervals_hold():
+    everything = pairs()
+    inside = []
+    for seed in range(8):
+        shuffled = np.random.default_rng(seed).permutation(everything)
+        evidence = measured(WHERE, shuffled[:30], seed=seed)
+        rest = shuffled[30:]
+        found = Predictor(WHERE, evidence, GPU, prior_half=0.3).slowdowns(rest)
+        truth = np.exp(measured(WHERE, rest, noise=0.0).logs).reshape(len(rest), 2)
+        inside.append(((found.low <= truth) & (truth <= found.high)).mean())
+    assert np.mean(inside) > 0.85
+
+
+def test_few_measured_mixes_get_the_priors_interval_and_a_new_family_a_wider_one():
+    few = Predictor(WHERE, measured(WHERE, pairs()[:10]), GPU, prior_half=0.3)
+    assert few.slowdowns(mixes_of([(10, 11)])).high[0] == pytest.approx(
+        few.slowdowns(mixes_of([(10, 11)])).estimate[0] * np.exp(0.3)
+    )
+    old = [row for row in pairs() if max(row) < TENANTS - 2]  # the last family was never measured
+    many = Predictor(WHERE, measured(WHERE, np.array(old)[::2]), GPU, prior_half=0.3)
+    assert many.widths.new >= many.widths.known
+    assert TENANTS // 2 - 1 not in many.widths.known_families
+
+
+def test_what_is_measured_next_tells_most_and_takes_the_choice_before_into_account():
+    correction = Correction(WHERE, measured(WHERE, pairs()[:20]), GPU)
+    candidates = pairs()[20:]
+    chosen = next_cells(correction, candidates, 6)
+    gains = [gain for _, gain in chosen]
+    assert len({cell for cell, _ in chosen}) == 6
+    assert gains == sorted(gains, reverse=True)
+    assert 0 < sum(gains) < 1
+
+
+def test_a_plan_asks_for_the_mixes_that_it_would_use():
+    correction = Correction(WHERE, no_evidence(), GPU)
+    candidates = pairs()
+    used = np.zeros(len(candidates))
+    used[[5, 40]] = 1.0
+    assert {cell for cell, _ in next_cells(correction, candidates, 2, used)} == {5, 40}
+
+
+def test_where_a_constant_is_as_good_that_can_be_seen():
+    evidence = measured(WHERE, pairs()[::2])
+    typical, of_constant, ours = Predictor(WHERE, evidence, GPU, prior_half=0.3).typical()
+    assert typical == pytest.approx(np.exp(np.median(evidence.logs)))
+    assert ours < of_constant
+
+
+def test_cores_and_bandwidth_are_shared_evenly_and_the_modest_keep_theirs():
+    solo = CpuProfiles(
+        solo_ns=np.full(3, 1e7),
+        cores=np.array([1.0, 0.2, 0.3]),
+        bandwidth=np.array([0.1, 0.9, 0.8]),
+        intensity=np.ones(3),
+    )
+    found = np.exp(roofline_shared(solo, mixes_of([(0, 0), (0, 1), (1, 2), (0, 0, 1)])))
+    assert found[0, :2] == pytest.approx([2.0, 2.0])
+    assert found[1, :2] == pytest.approx([1 / 0.8, 1.0])
+    assert found[2, :2] == pytest.approx([0.9 / 0.5, 0.8 / 0.5])
+    assert found[3] == pytest.approx([1 / 0.4, 1 / 0.4, 0.9 / 0.8])
+
+
+def test_baselines_recover_what_they_can_express():
+    evidence = measured(WHERE, pairs(), noise=0.0)
+    assert np.ptp(constant(evidence, evidence.rows)) == 0
+    errors = [
+        np.abs(guess - evidence.logs).mean()
+        for guess in (
+            constant(evidence, evidence.rows),
+            additive(evidence, evidence.rows, TENANTS),
+            low_rank(evidence, evidence.rows, TENANTS),
+        )
+    ]
+    assert errors == sorted(errors, reverse=True)

@@ -1,0 +1,79 @@
+"""How long a window is where the study leaves it open."""
+
+import pytest
+
+from cotenant.devices import find_device
+from cotenant.measure.plan import plan_for
+from cotenant.study.feasibility import impossible
+from cotenant.study.files import study_from
+from cotenant.study.windows import LONG, LONG_EVERY, SHORT, chosen, expected, with_windows
+
+SPIN = {"a": {"workload": "spin"}, "b": {"workload": "spin"}}
+
+
+def study(**keys):
+    return study_from({"tenants": SPIN, **keys})
+
+
+def test_a_window_holds_eight_requests_of_the_slowest_tenant_and_is_no_shorter_than_a_tenth_of_a_second():
+    assert chosen(0.001) == SHORT
+    assert chosen(0.05).window_s == pytest.approx(0.4)
+    assert chosen(0.05).lead_s == pytest.approx(0.1)
+
+
+def test_what_the_study_says_stays():
+    found = with_windows(study(window="700ms"), SHORT)
+    assert (found.window_s, found.lead_s) == (0.7, SHORT.lead_s)
+    assert study(window="auto").window_s is None
+    assert study_from({"tenants": SPIN, "window": "auto"}).to_yaml().count("auto") == 2
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"loads": ["poisson(5)"]},
+        {"before": {"cool_to": "idle+1C"}},
+        {"device": "sim:t4", "tenants": {"a": {"workload": "sgemm-mini"}}, "mixes": ["solo"]},
+    ],
+)
+def test_open_loads_heat_and_simulated_devices_keep_long_windows(keys):
+    asked = study(**keys)
+    assert expected(plan_for(asked, find_device(asked.device)).study) == LONG
+
+
+def test_closed_loads_on_a_real_device_get_short_ones():
+    plan = plan_for(study(), find_device("cpu"))
+    assert plan.study.window_s is None
+    assert {trial.window_s for trial in plan.block(0).trials} == {SHORT.window_s}
+
+
+def test_now_and_then_one_window_is_long_and_another_one_each_time():
+    plan = plan_for(study(), find_device("cpu"))
+    long = [
+        [trial.mix for trial in plan.block(number).trials if trial.window_s > SHORT.window_s]
+        for number in range(3 * LONG_EVERY)
+    ]
+    assert [len(found) for found in long] == [0, 0, 0, 1] * 3
+    assert {mix for found in long for mix in found} == {"a", "b", "a+b"}
+
+
+def test_what_can_not_work_even_alone_is_said():
+    asked = study_from(
+        {
+            "tenants": {
+                "fast": {"workload": "spin", "load": "poisson(50)", "slo": "50ms"},
+                "slow": {"workload": "spin", "load": "poisson(50)"},
+                "late": {"workload": "spin", "load": "closed(1)", "slo": "5ms"},
+                "unknown": {"workload": "spin", "load": "poisson(1000)"},
+            },
+            "mixes": ["solo"],
+        }
+    )
+    found = list(impossible(asked, {"fast": 0.01, "slow": 0.03, "late": 0.0072}))
+    assert found == [
+        (
+            "slow can't keep up with poisson(50) even alone: "
+            "at 30 ms a request it would be busy for 1.5 s of every second."
+        ),
+        "late can't meet its objective even alone: 5 ms were promised, and a request takes 7.2 ms.",
+    ]

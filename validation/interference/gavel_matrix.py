@@ -1,0 +1,75 @@
+"""Gavel's jobs as tenants of a matrix: solo profiles, the prior, and every measured pair."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.interference.fluid import side_by_side
+from cotenant.prediction.interference.gpu_profiles import profiles_of
+from cotenant.prediction.interference.setting import Setting, setting_of
+from cotenant.prediction.kernels.columns import Floats
+from validation.interference.gavel_data import GPUS, LOOKED_AT, Job, jobs_of, measured_pairs, read_tables, traces_of
+
+__all__ = ["LOOKED_AT", "Matrix", "gavel_matrix"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One GPU's pairs."""
+
+    title: str
+    jobs: tuple[Job, ...]
+    setting: Setting
+    evidence: Evidence
+    """Every measured pair."""
+    features: Floats
+    """Tenants x solo features."""
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """By tenant."""
+        return tuple(job.family for job in self.jobs)
+
+
+def gavel_matrix(data: Path, gpu: str, *, blind: Collection[str] = ()) -> Matrix:
+    """The pairs of one GPU.
+
+    Args:
+        data: The folder of measured data.
+        gpu: `v100` or `p100`.
+        blind: Families of which nothing that was settled with pairs in view is given to the prior.
+    """
+    table = read_tables(data)[gpu]
+    jobs = jobs_of(table)
+    traces = traces_of(jobs, GPUS[gpu], blind=blind)
+    names = list(jobs)
+    profiles = profiles_of([traces[name] for name in names], [1e9 * jobs[name].seconds for name in names])
+    features = profiles.features()
+    setting = setting_of([jobs[name].family for name in names], features, partial(side_by_side, profiles))
+    return Matrix(
+        GPUS[gpu].title, tuple(jobs.values()), setting, _evidence(measured_pairs(table, jobs), names), features
+    )
+
+
+def _evidence(pairs: Mapping[tuple[str, str], tuple[float, float]], names: list[str]) -> Evidence:
+    rows, logs, cells = [], [], []
+    for cell, ((first, second), slowdowns) in enumerate(pairs.items()):
+        a, b = names.index(first), names.index(second)
+        directions = [(a, b, slowdowns[0])] if a == b else [(a, b, slowdowns[0]), (b, a, slowdowns[1])]
+        for victim, neighbour, slowdown in directions:
+            rows.append((victim, neighbour))
+            logs.append(np.log(slowdown))
+            cells.append(cell)
+    count = len(logs)
+    return Evidence(
+        np.array(rows, np.int64),
+        np.array(logs),
+        variance=np.zeros(count),
+        cell=np.array(cells, np.int64),
+        blocks=np.ones(count, np.int64),
+        half=np.zeros(count),
+    )

@@ -1,0 +1,145 @@
+"""What Gavel's pairs are asked: new jobs, new families, and how much of a matrix has to be measured."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.interference.shipped import GPU
+from validation.interference.fitting import fit_variances
+from validation.interference.gavel_data import LOOKED_AT, SOURCE
+from validation.interference.gavel_matrix import Matrix, gavel_matrix
+from validation.interference.judged import Judged, judged
+from validation.interference.protocols import Split, both_new, grown, new_jobs
+from validation.result import Measure, Result, Target
+
+NEW_JOB = {"V100": {0: 9.5, 1: 6.0, 3: 5.0}, "P100": {0: 9.5, 3: 7.0}}
+"""Mean errors to stay below, by GPU and measured pairs of the new job."""
+BOTH_NEW = {"V100": 11.5}
+MATRIX_PAIRS, MATRIX_ERROR = 50, 5.0
+WIDTHS = {"P100": {0: 54.6, 1: 37.7, 2: 32.5, 3: 31.2}}
+"""Half-widths to stay below for new families."""
+KNOWN_WIDTHS = {52: 19.5, 100: 14.3}
+"""The same for known families on the V100, by measured pairs."""
+BLIND = (
+    "How A3C, CycleGAN and Recommendation split into host and device was settled while looking at their pairs: where "
+    "one of them is left out, its prior rests on solo times and on FLOPs counted from the architecture (of A3C, whose "
+    "FLOPs are a guess, on solo times alone)."
+)
+FIXED = {
+    "V100": "Variances of the correction are those that ship, fitted on the P100's pairs.",
+    "P100": "Variances of the correction were fitted on the V100's pairs for this comparison.",
+}
+
+
+def gavel_results(data: Path) -> Iterator[Result]:
+    """Both GPUs."""
+    matrices = {gpu: gavel_matrix(data, gpu) for gpu in ("v100", "p100")}
+    fitted = fit_variances(matrices["v100"].setting, matrices["v100"].evidence)
+    for gpu, variances in (("v100", GPU), ("p100", fitted)):
+        matrix = matrices[gpu]
+        yield from _new_jobs(data, gpu, matrix, variances)
+        yield _both_new(data, gpu, matrix, variances)
+        yield _whole_matrix(matrix, variances)
+        yield from (_known(matrix, variances, pairs) for pairs in KNOWN_WIDTHS)
+
+
+def _new_jobs(data: Path, gpu: str, matrix: Matrix, variances: Variances) -> Iterator[Result]:
+    @cache
+    def of_family(family: str) -> Setting:
+        return gavel_matrix(data, gpu, blind={family} & LOOKED_AT).setting
+
+    for pairs in range(4):
+        found = judged(matrix, new_jobs(matrix, variances, pairs, of_family), variances)
+        informed = judged(matrix, new_jobs(matrix, variances, pairs, lambda _: matrix.setting), variances, trees=False)
+        clean, target = found.clean(), NEW_JOB[matrix.title].get(pairs)
+        yield _result(
+            matrix,
+            f"a new job of a new family on a {matrix.title}, solo and {pairs} chosen pairs given",
+            f"Each job in turn is new, and all jobs of its family are left out; it has been measured alone and beside "
+            f"{pairs} known jobs, chosen by `next`. {FIXED[matrix.title]} {BLIND}",
+            found,
+            (
+                replace(found.error(target), name="mean abs. error of slowdown, all families"),
+                found.median_error(),
+                replace(clean.error(target), name="mean abs. error, the four clean families"),
+                replace(informed.error(), name="mean abs. error, with the simulator's constants for the other three"),
+                found.coverage(88.0),
+                found.worst_family(80.0),
+                replace(clean.worst_family(80.0), name="90 % intervals that hold, worst clean family"),
+                found.half_width(WIDTHS.get(matrix.title, {}).get(pairs)),
+            ),
+        )
+
+
+def _both_new(data: Path, gpu: str, matrix: Matrix, variances: Variances) -> Result:
+    @cache
+    def without(families: frozenset[str]) -> Setting:
+        return gavel_matrix(data, gpu, blind=families & LOOKED_AT).setting
+
+    splits = ((without(frozenset(split.family.split(" + "))), split) for split in both_new(matrix))
+    found = judged(matrix, splits, variances)
+    return _result(
+        matrix,
+        f"both jobs new on a {matrix.title}, solos given",
+        f"Every two families are left out at once; pairs between them are predicted. {FIXED[matrix.title]} {BLIND}",
+        found,
+        (found.error(BOTH_NEW.get(matrix.title)), found.median_error(), found.coverage()),
+    )
+
+
+def _whole_matrix(matrix: Matrix, variances: Variances) -> Result:
+    split = grown(matrix, variances, MATRIX_PAIRS)
+    found = judged(matrix, [(matrix.setting, split)], variances)
+    unmeasured = found.error()
+    share = split.test.size / len(matrix.evidence)
+    whole = Measure(
+        name="mean abs. error over the whole matrix (measured pairs count as 0)",
+        value=unmeasured.value * share,
+        unit="%",
+        n=len(matrix.evidence),
+        target=Target(high=MATRIX_ERROR) if matrix.title == "V100" else None,
+        baselines={name: value * share for name, value in unmeasured.baselines.items()},
+    )
+    return _result(
+        matrix,
+        f"the whole matrix on a {matrix.title} from {MATRIX_PAIRS} of {matrix.evidence.cells} pairs",
+        f"Solos and {MATRIX_PAIRS} pairs that `next` chose from none on; the other pairs are predicted. "
+        f"{FIXED[matrix.title]}",
+        found,
+        (whole, unmeasured, found.coverage(88.0), found.half_width()),
+    )
+
+
+def _known(matrix: Matrix, variances: Variances, pairs: int) -> Result:
+    found = Judged()
+    cells = np.unique(matrix.evidence.cell)
+    for seed in range(5):
+        chosen = np.random.default_rng(seed).choice(cells, pairs, replace=False)
+        hit = np.isin(matrix.evidence.cell, chosen)
+        found.add(matrix, matrix.setting, Split(np.flatnonzero(hit), np.flatnonzero(~hit), ""), variances, trees=False)
+    wide = KNOWN_WIDTHS[pairs] if matrix.title == "V100" else None
+    return _result(
+        matrix,
+        f"{pairs} random pairs on a {matrix.title}",
+        f"Five draws of {pairs} pairs; the others are predicted. {FIXED[matrix.title]}",
+        found,
+        (found.error(), found.coverage(88.0), found.half_width(wide)),
+    )
+
+
+def _result(matrix: Matrix, what: str, split: str, found: Judged, measures: tuple[Measure, ...]) -> Result:
+    return Result(
+        data_set=f"gavel-{matrix.title.lower()}",
+        what=what,
+        source=SOURCE,
+        split=split,
+        quantity="slowdown",
+        unit="",
+        rows=tuple(found.rows),
+        measures=measures,
+    )

@@ -1,0 +1,122 @@
+"""ParvaGPU: three to five copies of a model from what two copies do to each other."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.interference.fluid import side_by_side
+from cotenant.prediction.interference.gpu_profiles import profiles_of
+from cotenant.prediction.interference.mixes import mixes_of
+from cotenant.prediction.interference.predictor import Predictor
+from cotenant.prediction.interference.setting import setting_of
+from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from validation.interference.anatomy import told_apart
+from validation.interference.parvagpu_data import (
+    FITTED,
+    SOURCE,
+    Case,
+    Throughputs,
+    is_solo_of,
+    measured_time,
+    read_cases,
+    trace_of_case,
+)
+from validation.measures import absolute_error
+from validation.result import Measure, Result, Row, Target
+
+TARGETS = {3: 5.0, 5: 10.0}
+
+
+def parvagpu_result(data: Path) -> Result:
+    """Groups of copies, pairs given."""
+    measured, copied, left_out = read_cases(data)
+    cases = sorted(
+        case for case in measured if case.processes == 1 and _with(case, 2) in measured and _with(case, 2) not in copied
+    )
+    anatomies = {
+        model: told_apart([measured_time(case, measured[case]) for case in measured if is_solo_of(case, model)])
+        for model in {case.model for case in cases}
+    }
+    profiles = profiles_of(
+        [trace_of_case(anatomies[case.model], case) for case in cases],
+        [1e9 * case.batch / measured[case] for case in cases],
+    )
+    setting = setting_of([case.model for case in cases], profiles.features(), partial(side_by_side, profiles))
+    predictor = Predictor(setting, _pairs(measured, cases), GPU, prior_half=GPU_PRIOR_HALF)
+    rows, sizes, inside = [], [], []
+    for copies in (3, 4, 5):
+        asked = [
+            number
+            for number, case in enumerate(cases)
+            if _with(case, copies) in measured and _with(case, copies) not in copied
+        ]
+        found = predictor.slowdowns(mixes_of([[number] * copies for number in asked]))
+        prior = np.exp(setting.prior(mixes_of([[number] * copies for number in asked])))
+        for place, number in enumerate(asked):
+            case = cases[number]
+            truth = measured[case] / measured[_with(case, copies)]
+            pair = measured[case] / measured[_with(case, 2)]
+            rows.append(
+                Row(
+                    case=str(_with(case, copies)),
+                    measured=truth,
+                    simulated=float(found.estimate[place, 0]),
+                    baselines={
+                        "sum of pairs": 1 + (copies - 1) * (pair - 1),
+                        "product of pairs": pair ** (copies - 1),
+                        "prior only": float(prior[place, 0]),
+                    },
+                    held_out=case.model not in FITTED,
+                )
+            )
+            sizes.append(copies)
+            inside.append(bool(found.low[place, 0] <= truth <= found.high[place, 0]))
+    return Result(
+        data_set="parvagpu-groups",
+        what="3 to 5 processes of one model under MPS, pairs and solos given",
+        source=SOURCE,
+        split=f"Constants of the prior were fitted on {', '.join(sorted(FITTED))}; the other models are held out. "
+        "Variances of the correction are those that ship, fitted on a P100; that of groups is of the size of the "
+        "errors on these rows, so that coverage says only that one number fits all models.",
+        quantity="slowdown",
+        unit="",
+        rows=tuple(rows),
+        measures=(
+            absolute_error(rows, of="slowdown"),
+            *(_of_size(rows, sizes, copies) for copies in (3, 4, 5)),
+            _coverage(rows, inside),
+        ),
+        left_out=left_out,
+        notes=("Rows that repeat the row of one process less to the last digit (out of memory) are left out.",),
+    )
+
+
+def _of_size(rows: list[Row], sizes: list[int], copies: int) -> Measure:
+    mine = [row for row, size in zip(rows, sizes, strict=True) if size == copies]
+    limit = TARGETS.get(copies)
+    return absolute_error(mine, of=f"{copies} processes", target=None if limit is None else Target(high=limit))
+
+
+def _coverage(rows: list[Row], inside: list[bool]) -> Measure:
+    judged = [hit for row, hit in zip(rows, inside, strict=True) if row.held_out]
+    return Measure("90 % intervals that hold", 100 * float(np.mean(judged)), "%", len(judged), Target(low=88.0))
+
+
+def _pairs(measured: Throughputs, cases: list[Case]) -> Evidence:
+    count = len(cases)
+    numbers = np.arange(count)
+    slowdowns = np.array([measured[case] / measured[_with(case, 2)] for case in cases])
+    return Evidence(
+        np.column_stack((numbers, numbers)),
+        np.log(slowdowns),
+        variance=np.zeros(count),
+        cell=numbers,
+        blocks=np.ones(count, np.int64),
+        half=np.zeros(count),
+    )
+
+
+def _with(case: Case, processes: int) -> Case:
+    return Case(case.model, case.gpcs, case.batch, processes)

@@ -1,0 +1,85 @@
+"""Who is left out, and which pairs are measured: the evidence that each prediction is made from."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cotenant.prediction.interference.correction import Correction, Evidence
+from cotenant.prediction.interference.covariance import Variances
+from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.setting import Setting
+from cotenant.prediction.kernels.columns import Ints
+from validation.interference.gavel_matrix import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Positions of rows in a matrix: what is known, and what is to be predicted."""
+
+    train: Ints
+    test: Ints
+    family: str
+
+
+def new_jobs(
+    matrix: Matrix, variances: Variances, pairs: int, of_family: Callable[[str], Setting]
+) -> Iterator[tuple[Setting, Split]]:
+    """Each job in turn is new: all of its family are left out, and it has been measured beside ``pairs`` known jobs.
+
+    Pairs are chosen one by one by what they tell about the job's others; these are predicted, in both directions.
+
+    Args:
+        matrix: All that was measured.
+        variances: Of the correction.
+        pairs: How many the new job has.
+        of_family: The setting to use where this family is left out.
+    """
+    evidence = matrix.evidence
+    of_rows = np.array(matrix.families)[evidence.rows]
+    for job, family in enumerate(matrix.families):
+        setting = of_family(family)
+        own = of_rows == family
+        train = np.flatnonzero(~own.any(axis=1))
+        left = np.flatnonzero((evidence.rows == job).any(axis=1) & (own.sum(axis=1) == 1))
+        for _ in range(pairs):
+            train, left = _with_next(setting, evidence, variances, train, left)
+        yield setting, Split(train, left, family)
+
+
+def both_new(matrix: Matrix) -> Iterator[Split]:
+    """Every two families are new at once, with their solo profiles only; pairs between the two are predicted."""
+    of_rows = np.array(matrix.families)[matrix.evidence.rows]
+    found = sorted(set(matrix.families))
+    for place, first in enumerate(found):
+        for second in found[place:]:
+            touched = np.isin(of_rows, (first, second))
+            between = {first, second}
+            test = [row for row in np.flatnonzero(touched.all(axis=1)) if set(of_rows[row]) == between]
+            if test:
+                yield Split(np.flatnonzero(~touched.any(axis=1)), np.array(test, np.int64), f"{first} + {second}")
+
+
+def grown(matrix: Matrix, variances: Variances, pairs: int) -> Split:
+    """A matrix of which no pair is known at first, after measuring so many by what each tells about the others."""
+    train, left = np.empty(0, np.int64), np.arange(len(matrix.evidence))
+    candidates = mixes_of_cells(matrix.evidence, left)
+    correction = Correction(matrix.setting, matrix.evidence.only(train), variances)
+    chosen = [cell for cell, _ in next_cells(correction, candidates, pairs)]
+    hit = np.isin(matrix.evidence.cell, np.unique(matrix.evidence.cell)[chosen])
+    return Split(left[hit], left[~hit], "")
+
+
+def mixes_of_cells(evidence: Evidence, rows: Ints) -> Ints:
+    """One mix for each cell of the rows, in the cells' order."""
+    _, first = np.unique(evidence.cell[rows], return_index=True)
+    return evidence.rows[rows[first]]
+
+
+def _with_next(
+    setting: Setting, evidence: Evidence, variances: Variances, train: Ints, left: Ints
+) -> tuple[Ints, Ints]:
+    correction = Correction(setting, evidence.only(train), variances)
+    cell = np.unique(evidence.cell[left])[next_cells(correction, mixes_of_cells(evidence, left), 1)[0][0]]
+    hit = evidence.cell[left] == cell
+    return np.concatenate([train, left[hit]]), left[~hit]

@@ -1,0 +1,36 @@
+"""`python -m validation.users`: every data set as a user would simulate it, and the errors that the product ships."""
+
+from pathlib import Path
+
+import click
+
+from cotenant.cli.main import main
+from cotenant.cli.output import console
+
+
+@click.command("users", short_help="Compare studies on simulated devices with real measurements.")
+@click.option("--data", required=True, envvar="COTENANT_DATA", type=click.Path(path_type=Path), help="Measured data.")
+@click.option("--write", metavar="FILE", type=click.Path(path_type=Path), help="Also write the page.")
+@click.option("--errors", metavar="FILE", type=click.Path(path_type=Path), help="Also write the classes' errors.")
+def command(*, data: Path, write: Path | None, errors: Path | None) -> int:
+    """Carry out a study for every measured row, and judge each class of them."""
+    from cotenant.prediction.trust import as_json
+    from validation.users.classes import errors as shipped
+    from validation.users.classes import judge
+    from validation.users.collect import collect
+    from validation.users.page import markdown
+
+    talk = console(talk=True)
+    rows = collect(data, talk.print)
+    judged = judge(rows)
+    for one in judged:
+        talk.print(f"{one.kind}, {one.quantity}: {one.error.sentence}")
+    if errors is not None:
+        errors.write_text(as_json(shipped(judged)), encoding="utf-8")
+    if write is not None:
+        write.write_text(markdown(judged, rows), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(command=command, name="users"))

@@ -1,0 +1,126 @@
+"""From rows to classes: errors, intervals that cover, and the best simple law beside them."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cotenant.prediction.trust import Class, ModelError, Quantity
+from validation.users.row import UserRow
+
+Floats = NDArray[np.float64]
+TAIL = 0.04
+"""Share of the residuals that each end of an interval may miss: a little less than the 5 % of a 90 % interval, since
+the next model is not one of these."""
+_FEW = 20
+"""Below this many rows no quantile can be told: the range of all of them is taken, widened."""
+_WIDENED = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One class."""
+
+    kind: Class
+    quantity: Quantity
+    error: ModelError
+    held_out_error: float
+    """Mean error of the rows that no constant was fitted with; NaN: there is none."""
+    coverage: float
+    """Share of rows within the interval that the other groups' rows give."""
+    worst_group: tuple[str, float]
+    """The group whose rows are covered least."""
+    half_width: float
+    """Median relative half-width."""
+    law: str
+    law_error: float
+
+    @property
+    def law_is_better(self) -> bool:
+        """The simple law, fitted to these very rows, is nearer."""
+        return self.law_error < self.error.mean_error
+
+
+def judge(rows: Sequence[UserRow]) -> list[Judged]:
+    """Every class of the rows, in order."""
+    groups: dict[tuple[Class, Quantity], list[UserRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.kind, row.quantity].append(row)
+    return [_judged(kind, quantity, groups[kind, quantity]) for kind, quantity in sorted(groups)]
+
+
+def errors(judged: Sequence[Judged]) -> Mapping[tuple[Class, Quantity], ModelError]:
+    """What the product ships."""
+    return {(one.kind, one.quantity): one.error for one in judged}
+
+
+def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
+    residuals = np.array([np.log(row.measured / row.simulated) for row in rows])
+    off = np.array([abs(row.simulated / row.measured - 1) for row in rows])
+    low, high = _range(residuals)
+    covered = _left_out(rows, residuals)
+    by_group: dict[str, list[bool]] = defaultdict(list)
+    for row, inside in zip(rows, covered, strict=True):
+        by_group[row.group].append(bool(inside))
+    worst = min(by_group, key=lambda name: float(np.mean(by_group[name])))
+    law, law_error = _best_law(rows, quantity)
+    held_out = [error for row, error in zip(rows, off, strict=True) if not row.fitted]
+    names = ", ".join(sorted({row.data_set for row in rows}))
+    return Judged(
+        kind,
+        quantity,
+        ModelError(
+            round(float(np.exp(low)), 4), round(float(np.exp(high)), 4), round(float(off.mean()), 4), len(rows), names
+        ),
+        held_out_error=float(np.mean(held_out)) if held_out else float("nan"),
+        coverage=float(np.mean(covered)),
+        worst_group=(worst, float(np.mean(by_group[worst]))),
+        half_width=float(np.exp(high) - np.exp(low)) / 2,
+        law=law,
+        law_error=law_error,
+    )
+
+
+def _range(residuals: Floats) -> tuple[float, float]:
+    """Where the next residual will lie, nine times in ten."""
+    if residuals.size < _FEW:
+        spread = _WIDENED * float(max(np.ptp(residuals), np.abs(residuals).max()))
+        return float(residuals.min()) - spread, float(residuals.max()) + spread
+    n = residuals.size
+    rank = min(1.0, np.ceil((n + 1) * (1 - TAIL)) / n)
+    return float(np.quantile(residuals, 1 - rank)), float(np.quantile(residuals, rank))
+
+
+def _left_out(rows: Sequence[UserRow], residuals: Floats) -> NDArray[np.bool_]:
+    """Whether each row is covered by the interval of all other groups; of a class of one group, by its own."""
+    names = np.array([row.group for row in rows])
+    inside = np.zeros(len(rows), dtype=np.bool_)
+    for name in set(names):
+        others = residuals[names != name]
+        low, high = _range(others if others.size else residuals)
+        mine = names == name
+        inside[mine] = (residuals[mine] >= low) & (residuals[mine] <= high)
+    return inside
+
+
+def _best_law(rows: Sequence[UserRow], quantity: Quantity) -> tuple[str, float]:
+    """The nearest of the simple laws, with constants fitted to these rows."""
+    measured = np.array([row.measured for row in rows])
+    found = {"a constant": float(np.abs(np.median(measured) / measured - 1).mean())}
+    sizes = {len(row.features) for row in rows}
+    if sizes == {1}:
+        given = np.array([row.features[0] for row in rows])
+        found["1 + c (x - 1), x copies or parts"] = min(
+            float(np.abs((1 + c * (given - 1)) / measured - 1).mean()) for c in np.linspace(0, 1.5, 61)
+        )
+    if sizes == {2} and quantity == "time":
+        launches, roofline = np.array([row.features for row in rows]).T
+        found["launches x a + roofline / b"] = min(
+            float(np.abs((a * launches + roofline / b) / measured - 1).mean())
+            for a in np.linspace(0, 60, 31)
+            for b in np.linspace(0.1, 1.0, 37)
+        )
+    best = min(found, key=lambda name: found[name])
+    return best, found[best]

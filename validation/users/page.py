@@ -1,0 +1,105 @@
+"""The page: every class with its error, its interval, and the best simple law."""
+
+import math
+from collections.abc import Sequence
+
+from validation.users.classes import Judged
+from validation.users.row import UserRow
+
+HEAD = """# How far to trust the simulation
+
+Every number on this page comes from a study on a `sim:` device, carried out by the functions that `cotenant run` calls,
+beside a public measurement. Written by `make validate DATA=DIR`; nothing in the tables is typed by hand.
+
+A *class* says what a number is: the GPU's family, the tenant's software, what it does, how the GPU is shared, and
+whether measured solo times were given (`solo_ms`, see `cotenant calibrate`). A simulated number is printed with the
+interval of its class: nine in ten measured values lay within it. Where nothing was compared, numbers say "not
+validated" and carry the widest range of all classes.
+
+- *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
+  fitted with.
+- *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group that is
+  covered least stands beside it. A class of one group is covered by its own interval, which says little.
+- *simple law*: the nearest of a constant, a line in the number of copies or parts, and launches plus roofline, each
+  with constants fitted to these very rows. **Bold**: the law is nearer than the simulation; take the law.
+"""
+
+FITTED = """## What was fitted, on what
+
+| constant | fitted on |
+|---|---|
+| tiles, splits, overlap of products | Llama-2-7B's layers, A100 (microsoft/vidur) |
+| convolutions, depthwise, memory-bound kernels | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0 (timm) |
+| weight gradients' share | ResNets and VGGs trained on an RTX 3090 (timm) |
+| activations and norms at 0.8 and 0.6 of bandwidth | Llama-2-7B's layers, A100 (microsoft/vidur) |
+| clock that an A100 holds under tensor-core load | prefills of Llama-7B (MuxServe) |
+| eager launches by kind; old hosts' factor | ParvaGPU's plateaus, three language models, ResNet-50 on V100s |
+| onnxruntime, tensorrt | BERT on V100s and A100s (NVIDIA), BERT alone (Tally) |
+| vllm | Llama-7B, batches of 1 and 64 (MuxServe) |
+| turns: cost of interrupting and of yielding | three pods of YOLOS-small (nos), ten DistilGPT2 |
+| that an input's copy takes a turn of its own | seen in the mix of all five language models |
+| share of a thread block that a newcomer waits for | BERT beside the trainings of BERT and ResNet-50 (Tally) |
+| priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
+
+Forms of laws were chosen with whole data sets in view, so that held-out errors are better than those of data that was
+never looked at. Not compared with anything: attention over long contexts, growth of the cache within a request,
+co-location under a power cap, contention for the host's CPU and data loading, green contexts, streams, tensor
+parallelism, GPUs of the families Kepler, Pascal, Ada and Hopper.
+"""
+
+SOURCES = """## Sources
+
+huggingface/pytorch-image-models (Apache-2.0), NVIDIA/DeepLearningExamples (Apache-2.0, BSD-3), MunQ-Lee/ParvaGPU_SC24
+(MIT), nebuly-ai/nos (Apache-2.0), stanford-futuredata/gavel (MIT); figures only, from projects without a licence:
+hao-ai-lab/MuxServe, tally-project/tally-bench, Ak33ra/15-418-final-project. Single laws (power, fleets, memory,
+sensors, kernels) are compared in [validation-parts.md](validation-parts.md).
+"""
+
+
+def markdown(judged: Sequence[Judged], rows: Sequence[UserRow]) -> str:
+    """The page."""
+    parts = [HEAD]
+    for title, quantity in (
+        ("Times alone", "time"),
+        ("Slowdown by sharing", "slowdown"),
+        ("Tails (p90, p95, p99) by sharing", "tail"),
+    ):
+        parts += [f"## {title}", "", _HEADS, _RULE]
+        parts += [_line(one) for one in judged if one.quantity == quantity]
+        parts.append("")
+    parts += ["## By data set", "", "| data set | rows | error, % | held out, % |", "|---|---:|---:|---:|"]
+    parts += _by_data_set(rows)
+    return "\n".join([*parts, "", FITTED, SOURCES])
+
+
+_HEADS = "| class | rows | error, % | held out, % | interval | covered, % | simple law, % | data |"
+_RULE = "|---|---:|---:|---:|---|---|---|---|"
+
+
+def _line(one: Judged) -> str:
+    worst, share = one.worst_group
+    law = f"{one.law_error * 100:.1f} ({one.law})"
+    return (
+        f"| {one.kind} | {one.error.n} | {one.error.mean_error * 100:.1f} | {_percent(one.held_out_error)} "
+        f"| x{one.error.low:.2f} to x{one.error.high:.2f} "
+        f"| {one.coverage * 100:.0f} ({worst}: {share * 100:.0f}) "
+        f"| {f'**{law}**' if one.law_is_better else law} | {one.error.data_set} |"
+    )
+
+
+def _percent(share: float) -> str:
+    return "none" if math.isnan(share) else f"{share * 100:.1f}"
+
+
+def _by_data_set(rows: Sequence[UserRow]) -> list[str]:
+    names = sorted({(row.data_set, row.quantity, row.kind.calibrated) for row in rows})
+    lines = []
+    for name, quantity, calibrated in names:
+        mine = [r for r in rows if (r.data_set, r.quantity, r.kind.calibrated) == (name, quantity, calibrated)]
+        every = [abs(row.simulated / row.measured - 1) for row in mine]
+        held = [abs(row.simulated / row.measured - 1) for row in mine if not row.fitted]
+        given = ", solos given" if calibrated else ""
+        mean = sum(every) / len(every) * 100
+        held_out = f"{sum(held) / len(held) * 100:.1f}" if held else "none"
+        lines.append(f"| {name}: {quantity}{given} | {len(mine)} | {mean:.1f} | {held_out} |")
+    return lines

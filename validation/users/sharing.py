@@ -1,0 +1,265 @@
+"""Sharing: mixes of language models in turns, copies under MPS, MIG slices, pairs of trainings, tails beside training.
+
+Each data set is asked twice where solo times are part of it: as a user would who knows nothing, and with `solo_ms`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotenant.prediction.trust import Class, Phase
+from validation.product import Answers, Served, ask, ask_on_share, window_s
+from validation.reading import count, number, positive, read_json, read_table
+from validation.users.row import UserRow
+
+_LLMS = "sharing/a100_timeslicing_llms.csv"
+_PARVA = "sharing/a100_mig_mps_parvagpu.csv"
+_NOS = "sharing/a100_mechanisms_nos.csv"
+_GAVEL = "sharing/v100_p100_pairs_gavel.json"
+_TAILS = "sharing/a100_tails_bert_beside_training_tally.csv"
+_THROUGHPUT = "throughput_per_proc_or_reported"
+_CALLED = {"bert": "bert-large", "mobilenetv2": "torchvision:mobilenet_v2", "inceptionv3": "inception-v3"}
+_SLICES = {1: "1g.10gb", 2: "2g.20gb", 3: "3g.40gb", 4: "4g.40gb"}
+_WHOLE = 7
+FITTED_PARVA = frozenset({"resnet50", "vgg16", "densenet121", "mobilenetv2"})
+_TRAINED: Mapping[str, Mapping[str, Any]] = {
+    "resnet50_train_128": {"workload": "resnet50", "batch": 128},
+    "pointnet_train_128": {"workload": "pointnet", "batch": 128},
+    "pegasus-x-base_train_4": {"workload": "pegasus-x-base", "batch": 4},
+    "gpt2-large_train_1": {"workload": "gpt2-large", "batch": 1, "seq": 1024},
+    "bert_train_32": {"workload": "bert-large", "batch": 32, "seq": 128},
+}
+"""Whisper with a batch of 16 doesn't fit the simulated card. Lengths that the source leaves open are guesses."""
+_FITTED_TAILS = frozenset({"resnet50_train_128", "bert_train_32"})
+_WAYS = {"processes": ("processes", 0), "mps": ("mps", 0), "mps, bert with high priority": ("mps", 1)}
+_TAIL = ("p90", "p95", "p99")
+
+
+def llms(data: Path) -> Iterator[UserRow]:
+    """Mixes of five language models, forward passes, in turns; and their solos."""
+    lines = read_table(data, _LLMS, ("mix", "tenants", "tenant", "solo_ms", "slowdown"))
+    solos = {line["tenant"]: positive(line["solo_ms"], _LLMS, "solo_ms") for line in lines}
+    mixes: dict[str, dict[str, float]] = defaultdict(dict)
+    members = {line["mix"]: line["tenants"].split() for line in lines}
+    for line in lines:
+        mixes[line["mix"]][line["tenant"]] = positive(line["slowdown"], _LLMS, "slowdown")
+    seen: dict[str, float] = {}
+    for calibrated in (False, True):
+        for mix, measured in mixes.items():
+            if mix == "alone":
+                continue
+            names = list(measured)
+            tenants = {name: {"workload": name, "batch": 8, "seq": 128, "dtype": "float16"} for name in names}
+            given = [{"workload": name, "ms": solos[name]} for name in names]
+            study = {
+                "device": "sim:a100-sxm4-40gb",
+                "tenants": tenants,
+                "mixes": [{"groups": {"mix": members[mix]}}],
+                "sharing": ["processes"],
+                "window": "1.2s",
+                "settings": [{"solo_ms": given} if calibrated else {}],
+            }
+            found = ask(study)
+            for name in names:
+                kind = Class("ampere", "eager", _phase(name), "processes", calibrated=calibrated)
+                seen.setdefault(name, found.solo[name].mean_ms)
+                yield UserRow(
+                    "timeslicing_llms", f"{name} in {mix}", mix, kind, "slowdown", measured[name],
+                    _mean_ms(found, name) / found.solo[name].mean_ms,
+                    fitted=mix in ("10_distilgpt2", "all_models"), features=(float(len(members[mix])),),
+                )  # fmt: skip
+    for name, time in seen.items():
+        kind = Class("ampere", "eager", _phase(name), "alone", calibrated=False)
+        yield UserRow("timeslicing_llms", f"{name} alone", name, kind, "time", solos[name], time, fitted=True)
+
+
+def parvagpu(data: Path) -> Iterator[UserRow]:
+    """2 to 5 copies under MPS on a whole A100, MIG slices relative to the whole, and solos on the whole."""
+    table: dict[tuple[str, int, int, int], float] = {}
+    for line in read_table(data, _PARVA, ("model", "mig_gpcs", "batch", "n_procs_mps", _THROUGHPUT)):
+        value = number(line[_THROUGHPUT] or "0", _PARVA, _THROUGHPUT)
+        gpcs, batch, copies = (count(line[name], _PARVA, name) for name in ("mig_gpcs", "batch", "n_procs_mps"))
+        if value > 0:
+            table[line["model"], gpcs, batch, copies] = batch / value * 1e3
+    for calibrated in (False, True):
+        for (model, gpcs, batch, copies), time in sorted(table.items()):
+            alone = table.get((model, _WHOLE, batch, 1))
+            if alone is None or (gpcs != _WHOLE and copies > 1):
+                continue
+            phase: Phase = "encoder" if model == "bert" else "vision"
+            study = _parva_study(table, model, batch, expected_ms=time * 1.3, calibrated=calibrated)
+            fitted = model in FITTED_PARVA
+            case = f"{model}, batch {batch}"
+            if gpcs == _WHOLE and copies > 1:
+                study |= {"mixes": [{"copies": {"tenant": [copies]}}], "sharing": ["mps"]}
+                found = ask(study)
+                kind = Class("ampere", "eager", phase, "mps", calibrated=calibrated)
+                yield UserRow(
+                    "parvagpu", f"{case}, {copies} processes", model, kind, "slowdown", time / alone,
+                    _mean_ms(found, "tenant") / found.solo["tenant"].mean_ms, fitted, (float(copies),),
+                )  # fmt: skip
+            elif gpcs != _WHOLE:
+                on_slice = ask_on_share(study, _SLICES[gpcs], "mig").mean_ms
+                whole = ask(study).solo["tenant"].mean_ms
+                kind = Class("ampere", "eager", phase, "mig", calibrated=calibrated)
+                yield UserRow(
+                    "parvagpu", f"{case}, {gpcs}g", model, kind, "slowdown", time / alone, on_slice / whole, fitted,
+                    (_WHOLE / gpcs,),
+                )  # fmt: skip
+            elif not calibrated:
+                kind = Class("ampere", "eager", phase, "alone", calibrated=False)
+                yield UserRow("parvagpu", case, model, kind, "time", time, ask(study).solo["tenant"].mean_ms, fitted)
+
+
+def nos(data: Path) -> Iterator[UserRow]:
+    """YOLOS-small by 3, 5 and 7 pods, in turns and under MPS."""
+    times: dict[str, dict[int, float]] = defaultdict(dict)
+    for line in read_table(data, _NOS, ("mechanism", "n_pods", "avg_inference_s")):
+        pods = count(line["n_pods"], _NOS, "n_pods")
+        times[line["mechanism"]][pods] = positive(line["avg_inference_s"], _NOS, "avg_inference_s") * 1e3
+    for calibrated in (False, True):
+        for way, mode in (("time-slicing", "processes"), ("MPS", "mps")):
+            for pods, time in times[way].items():
+                if pods == 1:
+                    continue
+                alone = times[way][1]
+                found = ask({
+                    "device": "sim:a100-pcie-80gb",
+                    "tenants": {"tenant": {"workload": "yolos-small", "dtype": "float32"}},
+                    "mixes": [{"copies": {"tenant": [pods]}}],
+                    "sharing": [mode],
+                    "window": "5s",
+                    "settings": [{"solo_ms": {"yolos-small": alone}} if calibrated else {}],
+                })  # fmt: skip
+                kind = Class("ampere", "eager", "vision", mode, calibrated=calibrated)
+                yield UserRow(
+                    "nos", f"YOLOS-small, {pods} pods", "yolos-small", kind, "slowdown", time / alone,
+                    _mean_ms(found, "tenant") / found.solo["tenant"].mean_ms,
+                    fitted=way == "time-slicing" and pods == 3, features=(float(pods),),
+                )  # fmt: skip
+
+
+def gavel(data: Path) -> Iterator[UserRow]:
+    """Pairs of ResNet trainings on a V100, the only ones of these jobs that the catalogue describes."""
+    jobs: Mapping[str, Mapping[str, Any]] = read_json(data, _GAVEL)["v100"]
+    known = {name: job for name in sorted(jobs) if (job := _gavel_job(name)) is not None}
+    solos = {name: 1e3 / jobs[name]["null"] for name in known}
+    for calibrated in (False, True):
+        for first, second in ((one, other) for one in known for other in known if other >= one):
+            pair = jobs[first].get(second) or [0.0, 0.0]
+            if min(pair) <= 0:
+                continue
+            both = {"a": known[first], "b": known[second]}
+            given = [
+                {"workload": job["workload"], "batch": job["batch"], "ms": solos[name], "train": True}
+                for name, job in ((first, known[first]), (second, known[second]))
+            ]
+            found = ask({
+                "device": "sim:v100-sxm2-16gb",
+                "tenants": both,
+                "mixes": [{"groups": {"pair": ["a", "b"]}}],
+                "sharing": ["mps"],
+                "window": f"{window_s([solos[first] * 2, solos[second] * 2], requests=4):.4f}s",
+                "settings": [{"solo_ms": given} if calibrated else {}],
+            })  # fmt: skip
+            kind = Class("volta", "eager", "training", "mps", calibrated=calibrated)
+            shared = found.shared.get(("pair", "mps"), {})
+            for mine, name, value in (("a", first, pair[0]), ("b", second, pair[1])):
+                if mine in shared and shared[mine].latency_ns.size:
+                    yield UserRow(
+                        "gavel", f"{name} beside {second if mine == 'a' else first}", f"{first} {second}", kind,
+                        "slowdown", jobs[name]["null"] / value,
+                        shared[mine].mean_ms / found.solo[mine].mean_ms, features=(2.0,),
+                    )  # fmt: skip
+
+
+def tails(data: Path) -> Iterator[UserRow]:
+    """Service times of BERT, open loop at half load, beside trainings."""
+    columns = ("training_job", "sharing", "bert_mean_ms_alone", "bert_mean_ms")
+    quantiles = [f"bert_{name}_ms{alone}" for name in _TAIL for alone in ("_alone", "")]
+    for line in read_table(data, _TAILS, (*columns, *quantiles, "training_speed_vs_alone")):
+        job, way = line["training_job"], line["sharing"]
+        if job not in _TRAINED:
+            continue
+        mode, priority = _WAYS[way]
+        for calibrated in (False, True):
+            alone_ms = positive(line["bert_mean_ms_alone"], _TAILS, columns[2])
+            given = [{"workload": "bert-large", "ms": alone_ms, "software": "onnxruntime"}]
+            found = ask({
+                "device": "sim:a100-sxm4-40gb",
+                "tenants": {
+                    "bert": {
+                        "workload": "bert-large", "seq": 128, "dtype": "float16", "software": "onnxruntime",
+                        "load": "poisson(50%)", "priority": priority,
+                    },
+                    "training": {**_TRAINED[job], "train": True, "dtype": "float16", "load": "closed(1)"},
+                },
+                "mixes": [{"groups": {"mix": ["bert", "training"]}}],
+                "sharing": [mode],
+                "window": "8s",
+                "settings": [{"solo_ms": given} if calibrated else {}],
+            })  # fmt: skip
+            shared, alone = found.shared["mix", mode], found.solo["bert"]
+            sharing = "mps with priority" if priority else mode
+            kind = Class("ampere", "onnxruntime", "encoder", sharing, calibrated=calibrated)
+            trained = Class("ampere", "eager", "training", sharing, calibrated=calibrated)
+            fitted = job in _FITTED_TAILS
+            mean = positive(line["bert_mean_ms"], _TAILS, columns[3]) / alone_ms
+            yield UserRow(
+                "tails", f"BERT beside {job}, {way}, mean", job, kind, "slowdown", mean,
+                float(shared["bert"].service_ns.mean() / alone.service_ns.mean()), fitted,
+            )  # fmt: skip
+            for name in _TAIL:
+                share = int(name[1:]) / 100
+                measured = float(line[f"bert_{name}_ms"]) / float(line[f"bert_{name}_ms_alone"])
+                yield UserRow(
+                    "tails", f"BERT beside {job}, {way}, {name}", job, kind, "tail", measured,
+                    shared["bert"].service_ms(share) / alone.service_ms(share), fitted,
+                )  # fmt: skip
+            yield UserRow(
+                "tails", f"{job} beside BERT, {way}", job, trained, "slowdown",
+                1 / positive(line["training_speed_vs_alone"], _TAILS, "training_speed_vs_alone"),
+                shared["training"].mean_ms / found.solo["training"].mean_ms, fitted,
+            )  # fmt: skip
+
+
+def _phase(name: str) -> Phase:
+    return "encoder" if "bert" in name else "prefill"
+
+
+def _mean_ms(found: Answers, of: str) -> float:
+    (shared,) = found.shared.values()
+    copies: Sequence[Served] = [served for name, served in shared.items() if name.partition("#")[0] == of]
+    return float(np.mean([one.mean_ms for one in copies]))
+
+
+def _parva_study(
+    table: Mapping[tuple[str, int, int, int], float], model: str, batch: int, *, expected_ms: float, calibrated: bool
+) -> dict[str, Any]:
+    workload = _CALLED.get(model, model)
+    sized: dict[str, Any] = {"seq": 128} if model == "bert" else {}
+    given = [
+        {"workload": workload, "batch": items, "ms": time, **sized}
+        for (name, gpcs, items, copies), time in table.items()
+        if name == model and gpcs == _WHOLE and copies == 1
+    ]
+    return {
+        "device": "sim:a100-sxm4-80gb",
+        "tenants": {"tenant": {"workload": workload, "batch": batch, "dtype": "float32", **sized}},
+        "mixes": ["solo"],
+        "window": f"{window_s([expected_ms], requests=7):.6f}s",
+        "lead": f"{expected_ms * 2e-3:.6f}s",
+        "settings": [{"solo_ms": given} if calibrated else {}],
+    }
+
+
+def _gavel_job(name: str) -> Mapping[str, Any] | None:
+    family, _, rest = name.partition(" (batch size ")
+    workload = {"ResNet-18": "resnet18", "ResNet-50": "resnet50"}.get(family)
+    if workload is None:
+        return None
+    image = {"params": {"image": 32}} if family == "ResNet-18" else {}
+    return {"workload": workload, "batch": int(rest.rstrip(")")), "train": True, "dtype": "float32", **image}

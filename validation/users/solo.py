@@ -1,0 +1,154 @@
+"""Times alone: vision models, NVIDIA's tables, language models, and the same by share of SMs."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cotenant.devices.simulated.catalogue import find_gpu
+from cotenant.devices.simulated.request import request_of
+from cotenant.errors import CotenantError
+from cotenant.prediction.kernels.cost import plain_roofline_ns
+from cotenant.prediction.trust import Class, Phase
+from cotenant.study.model import TenantEntry
+from cotenant.workloads import find
+from cotenant.workloads.models.timm_names import stand_in
+from validation.product import ask, ask_on_share, window_s
+from validation.reading import count, number, positive, read_table
+from validation.users import nvidia
+from validation.users.row import UserRow
+
+Tenant = Mapping[str, Any]
+_TIMM = {"inference": "solo/vision_rtx3090_timm.csv", "training": "solo/training_rtx3090_timm.csv"}
+_SAME_MODEL = 0.02
+"""The data name the number of parameters (in millions): within this, the model that was described is the same."""
+_FITTED_TIMM = ("resnet50", "vit_base_patch16", "mobilenetv2_100", "efficientnet_b0")
+_SHARES = "sharing/a100_sm_share_llama7b_muxserve.csv"
+_MOST_TOKENS = 16_384
+"""Prefills of more tokens are left out: 64 GiB of logits and scores don't fit the simulated card."""
+
+
+_PHASES: Mapping[Phase, str] = {"prefill": "prefill_ms", "decode": "decode_ms_per_token"}
+
+
+def alone_ms(gpu: str, tenant: Tenant, expected_ms: float) -> float:
+    """Mean latency of a tenant alone, from a study of it."""
+    return ask(_study(gpu, tenant, expected_ms)).solo["tenant"].mean_ms
+
+
+def features(gpu: str, tenant: Tenant) -> tuple[float, ...]:
+    """Launches, and the time of its roofline, for the best simple law: milliseconds."""
+    spec = TenantEntry(**tenant).spec()
+    request = request_of(spec)
+    roofline = float(plain_roofline_ns(request.kernels, find_gpu(gpu)).sum()) / 1e6
+    return float(request.kernels.launches.sum()) / 1e3, roofline
+
+
+def timm(data: Path) -> Iterator[UserRow]:
+    """Inference and training of vision models in half precision at large batches."""
+    for what, file in _TIMM.items():
+        training = what == "training"
+        short = "train" if training else "infer"
+        columns = ("model", f"{short}_img_size", f"{short}_step_time", f"{short}_batch_size", "param_count")
+        for line in read_table(data, file, columns):
+            name, image, time, batch, params = (line[column] for column in columns)
+            side, items = count(image, file, columns[1]), count(batch, file, columns[3])
+            workload = f"timm:{name}" if stand_in(name, side) is not None else name
+            if not workload.startswith(("timm:", "vgg", "densenet")):
+                continue
+            tenant: dict[str, Any] = {
+                "workload": workload,
+                "batch": items,
+                "dtype": "float16",
+                "params": {"image": side},
+                "train": training,
+            }
+            try:
+                described = find(workload).properties(TenantEntry(**{**tenant, "batch": 1, "train": False}).spec())
+            except CotenantError:
+                continue
+            if abs((described.params or 0) / 1e6 / positive(params, file, "param_count") - 1) > _SAME_MODEL:
+                continue
+            measured = positive(time, file, columns[2])
+            yield UserRow(
+                data_set=f"timm {what}",
+                case=f"{name}, {side} pixels, batch {items}",
+                group=name.partition(".")[0].rstrip("0123456789_"),
+                kind=Class("ampere", "eager", "training" if training else "vision", "alone", calibrated=False),
+                quantity="time",
+                measured=measured,
+                simulated=alone_ms("rtx-3090", tenant, measured),
+                fitted=name.startswith(_FITTED_TIMM),
+                features=features("rtx-3090", tenant),
+            )
+
+
+def nvidia_tables(data: Path) -> Iterator[UserRow]:
+    """Inference of ResNet-50 and BERT as NVIDIA published it."""
+    for case in nvidia.cases(data):
+        tenant: dict[str, Any] = {"workload": case.model, "batch": case.batch, "dtype": case.dtype}
+        tenant |= {"seq": case.seq} if case.seq else {}
+        tenant |= {"software": case.software} if case.software != "eager" else {}
+        yield UserRow(
+            data_set=f"NVIDIA's tables, {case.source}",
+            case=f"{case.model}, {case.dtype}, batch {case.batch}, {case.seq or 'no'} tokens, {case.gpu}",
+            group=case.gpu.partition("-")[0],
+            kind=Class(
+                find_gpu(case.gpu).architecture,
+                nvidia.OWN_WORDS.get(case.source, case.software),
+                "vision" if case.seq is None else "encoder",
+                "alone",
+                calibrated=False,
+            ),
+            quantity="time",
+            measured=case.measured_ms,
+            simulated=alone_ms(case.gpu, tenant, case.measured_ms),
+            fitted=case.gpu.startswith("v100"),
+            features=features(case.gpu, tenant),
+        )
+
+
+def muxserve(data: Path) -> Iterator[UserRow]:
+    """Llama-7B as served, alone: prefill and decode, then both by share of SMs relative to all of them."""
+    gpu = "a100-sxm4-80gb"
+    whole: dict[tuple[str, int, int], tuple[float, float]] = {}
+    lines = read_table(data, _SHARES, ("sm_percent", "batch", "prompt_tokens", "prefill_ms", "decode_ms_per_token"))
+    for line in sorted(lines, key=lambda line: -int(line["sm_percent"])):
+        share, batch, tokens = (count(line[name], _SHARES, name) for name in ("sm_percent", "batch", "prompt_tokens"))
+        for phase, column in _PHASES.items():
+            measured = number(line[column], _SHARES, column)
+            if measured <= 0 or batch * tokens > _MOST_TOKENS:
+                continue
+            served: dict[str, Any] = {
+                "workload": "llama-2-7b",
+                "batch": batch,
+                "seq": tokens,
+                "mode": phase,
+                "dtype": "float16",
+                "software": "vllm",
+            }
+            key = (phase, batch, tokens)
+            kind = Class("ampere", "vllm", phase, "alone", calibrated=False)
+            case = f"Llama-7B {phase}, batch {batch}, {tokens} tokens"
+            if share == 100:
+                whole[key] = measured, alone_ms(gpu, served, measured)
+                yield UserRow(
+                    "muxserve", case, f"batch {batch}", kind, "time", *whole[key],
+                    fitted=phase == "prefill" or batch in (1, 64), features=features(gpu, served),
+                )  # fmt: skip
+            elif key in whole:
+                simulated = ask_on_share(_study(gpu, served, measured), float(share)).mean_ms
+                shares = Class("ampere", "vllm", phase, "mps with shares", calibrated=False)
+                yield UserRow(
+                    "muxserve", f"{case}, {share} % of SMs", f"{share} %", shares, "slowdown",
+                    measured / whole[key][0], simulated / whole[key][1], features=(100 / share,),
+                )  # fmt: skip
+
+
+def _study(gpu: str, tenant: Tenant, expected_ms: float) -> dict[str, Any]:
+    return {
+        "device": f"sim:{gpu}",
+        "tenants": {"tenant": tenant},
+        "mixes": ["solo"],
+        "window": f"{window_s([expected_ms * 1.5], requests=5):.6f}s",
+        "lead": "0.002s",
+    }
