@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from cotenant.api.active import ActiveResult as ActiveResult
     from cotenant.api.active import run_active as run_active
     from cotenant.api.batch import batch as batch
-    from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
-    from cotenant.devices.simulated.calibrated import Calibration as Calibration
     from cotenant.api.calibrate import calibrate as calibrate
     from cotenant.api.compare import compare as compare
     from cotenant.api.compare import save_baseline as save_baseline
@@ -89,6 +87,8 @@ if TYPE_CHECKING:
     from cotenant.api.view import view as view
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
+    from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
+    from cotenant.devices.simulated.calibrated import Calibration as Calibration
     from cotenant.errors import BadInput as BadInput
     from cotenant.errors import CotenantError as CotenantError
     from cotenant.errors import DatabaseError as DatabaseError

@@ -28,9 +28,11 @@ def _share(value: Any) -> float:
     """`40%`, `0.4` and, as in a study, `40`."""
     match = re.match(r"^(\d+(?:\.\d+)?)\s*%$", value.strip()) if isinstance(value, str) else None
     number = float(match.group(1)) / 100 if match else value
-    if not is_number(number) or not 0 < number <= 100:
+    if not match and is_number(number) and number > 1:
+        number /= 100
+    if not is_number(number) or not 0 < number <= 1:
         raise expected("a share such as 40%", value)
-    return float(number if number <= 1 else number / 100)
+    return float(number)
 
 
 def _key(value: Any) -> str:
