@@ -9,6 +9,7 @@ from cotenant.serving.http.keys import new_key
 from cotenant.serving.opening import orders, worker_cores
 from cotenant.serving.server import Listening, check_exposure
 from cotenant.serving.tenants_file import TenantsFile, read_tenants
+from cotenant.study.tree import write
 
 
 def read(tmp_path, text):
@@ -111,15 +112,61 @@ def test_a_dry_run_says_what_is_kept_and_what_is_not():
         flood=bert(slo="60ms", load="poisson(150%)", share="50%"),
     )
     costs = {name: TenantCosts((chunk_cost(0.005),) * 2) for name in file.tenants}
-    found = judge(file, costs, device="cpu", basis="measured", seconds=10.0, seed=1)
+    found = judge(file, costs, basis="measured", seconds=10.0, seed=1)
     calm, flood = found.tenants
     assert (calm.kept, flood.kept, found.kept) == (True, False, False)
     assert calm.attainment > 0.95
     assert flood.attainment < 0.8
     assert flood.asked_share == pytest.approx(1.5)
-    assert found == judge(file, costs, device="cpu", basis="measured", seconds=10.0, seed=1)
+    assert found == judge(file, costs, basis="measured", seconds=10.0, seed=1)
 
 
 def test_a_dry_run_needs_a_load():
     with pytest.raises(ServingError, match="Tenant a states no open load"):
         simulate_contracts(tenants(a=bert()))
+
+
+def plan(**changes):
+    bert = {
+        "tenant": "bert",
+        "rate_rps": 20.0,
+        "batch": 4,
+        "runs": {"workload": "bert-base-mini", "seq": 32},
+        "software": "eager",
+        "share": 40.0,
+        "expected": {"p99": {"limit_ms": 60.0, "lower_ms": 1.0, "estimate_ms": 2.0, "upper_ms": 3.0}},
+        **changes,
+    }
+    return {"plan": 1, "devices": [{"name": "sim:a100-sxm4-40gb", "sharing": "mps", "tenants": {"bert": bert}}]}
+
+
+def written(tmp_path, data):
+    path = tmp_path / "plan.yaml"
+    path.write_text(write(data))
+    return path
+
+
+def test_a_plan_is_served_as_it_was_made(tmp_path):
+    file = read_tenants(written(tmp_path, plan()))
+    bert = file.tenants["bert"]
+    assert (file.device, bert.workload, bert.seq, bert.batch) == ("sim:a100-sxm4-40gb", "bert-base-mini", 32, 4)
+    assert (bert.slo.latency_s, bert.slo.quantile, bert.share, str(bert.load)) == (0.06, 0.99, 0.4, "poisson(20)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"runs": None}, "doesn't say what tenant bert runs"),
+        ({"software": "vllm"}, "plans bert with vllm"),
+        ({"share": "3g.20gb"}, "the instance 3g.20gb"),
+        ({"expected": {}}, "promises bert no objective"),
+    ],
+)
+def test_what_a_plan_asks_for_and_is_not_served_is_refused(tmp_path, changes, sentence):
+    with pytest.raises(StudyError, match=sentence):
+        read_tenants(written(tmp_path, plan(**changes)))
+
+
+def test_a_plan_for_another_device_is_refused(tmp_path):
+    with pytest.raises(StudyError, match="is a plan for sim:a100-sxm4-40gb, not for cpu"):
+        read_tenants(written(tmp_path, plan()), "cpu")

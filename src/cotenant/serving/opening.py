@@ -18,15 +18,13 @@ from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
 
 @asynccontextmanager
-async def opened(
-    file: TenantsFile, *, device: str | None = None, patience: Patience | None = None
-) -> AsyncIterator[Service]:
+async def opened(file: TenantsFile, *, patience: Patience | None = None) -> AsyncIterator[Service]:
     """The service of a tenants file, for as long as the context is open.
 
     Raises:
         ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
     """
-    name = device or file.device
+    name = file.device
     measures = Measures()
     conductor = Conductor(
         Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add

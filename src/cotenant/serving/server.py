@@ -69,15 +69,12 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
         )
 
 
-async def serve(
-    file: TenantsFile, listening: Listening, *, device: str | None = None, ready: Callable[[str, Service], None]
-) -> None:
+async def serve(file: TenantsFile, listening: Listening, *, ready: Callable[[str, Service], None]) -> None:
     """Serve until a signal says to stop; then finish what was accepted.
 
     Args:
         file: What to serve.
         listening: Where.
-        device: Instead of the file's device.
         ready: Told the address once requests can be sent.
 
     Raises:
@@ -87,7 +84,7 @@ async def serve(
 
     check_exposure(file, listening)
     with _listening(listening) as listener:
-        async with opened(file, device=device) as service:
+        async with opened(file) as service:
             service.page = None if listening.page is None else listening.page.encode()
             config = uvicorn.Config(
                 Application(service, listening.limits or Limits()),

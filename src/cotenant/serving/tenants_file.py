@@ -9,7 +9,9 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.serving.plan_file import is_plan, tenants_of
 from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.places import Places
 from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
 from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_duration
@@ -149,8 +151,12 @@ class TenantsFile(Frozen):
         return Fairness(self.fairness)
 
 
-def read_tenants(path: Path) -> TenantsFile:
-    """Read and check the file.
+def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
+    """Read and check a tenants file, or one device of a plan.
+
+    Args:
+        path: The file.
+        device: Where to serve, instead of the file's device; of a plan, which of its devices.
 
     Raises:
         StudyError: with every problem: line, key, what was expected.
@@ -168,7 +174,10 @@ def read_tenants(path: Path) -> TenantsFile:
         raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
     if not isinstance(tree.data, dict):
         raise StudyError(f"{path} holds no mapping with the key tenants", hint=_HINT)
-    return _checked(tree, path)
+    if is_plan(tree.data):
+        return _checked(Tree(tenants_of(tree.data, str(path), device), Places(str(path))), path)
+    found = _checked(tree, path)
+    return found if device is None else found.model_copy(update={"device": device})
 
 
 def _checked(tree: Tree, path: Path) -> TenantsFile:
