@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.serving.http.foreign import refuse_foreign_pages
 from cotenant.serving.http.keys import opens, presented
 from cotenant.serving.http.messages import Reply, Request, read_json
 from cotenant.serving.http.problems import Status, reply_to, status_of
@@ -85,6 +86,8 @@ class Application:
         """Strangers don't get to send a body."""
         service = self._service
         hashes = [one.key for one in service.tenants.values()]
+        if not any(hashes):
+            refuse_foreign_pages(headers)
         if route.access != "open" and any(hashes) and not opens(presented(headers), service.admin_key, *hashes):
             raise Status(401, "A valid API key is needed.", hint="Send `Authorization: Bearer KEY`.")
 
