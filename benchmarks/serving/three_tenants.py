@@ -35,8 +35,8 @@ def tenants_file(objectives_ms: dict[str, float], fairness: str) -> str:
 
 
 @contextmanager
-def server(text: str, device: str) -> Iterator[tuple[str, int]]:
-    """A server, for as long as it is needed."""
+def server(text: str, device: str) -> Iterator[tuple[str, int, int]]:
+    """A server, for as long as it is needed: its host, its port and its process."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tenants.yaml"
         file.write_text(text)
@@ -51,7 +51,7 @@ def server(text: str, device: str) -> Iterator[tuple[str, int]]:
             if not url:
                 raise SystemExit("the server didn't start")
             host, _, port = url.removeprefix("http://").rpartition(":")
-            yield host, int(port)
+            yield host, int(port), process.pid
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
@@ -69,11 +69,11 @@ def row_of(answers: dict[str, list[tuple[float, int]]], costs: dict[str, float],
 
 def main(options: argparse.Namespace) -> None:
     """Measure costs, then all scenarios."""
-    with server(tenants_file(LOOSE_MS, options.fairness), options.device) as (host, port):
+    with server(tenants_file(LOOSE_MS, options.fairness), options.device) as (host, port, _):
         costs = asyncio.run(spaced(host, port, requests(host)))
     print(json.dumps({"spaced_ms": {name: round(1e3 * cost, 3) for name, cost in costs.items()}}))
     objectives = {name: 1e3 * TIMES * cost for name, cost in costs.items()}
-    with server(tenants_file(objectives, options.fairness), options.device) as (host, port):
+    with server(tenants_file(objectives, options.fairness), options.device) as (host, port, _):
         wire = requests(host)
         for scenario, parts in LOADS.items():
             rates = {name: part / costs[name] for name, part in parts.items()}
