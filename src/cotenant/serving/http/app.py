@@ -75,7 +75,8 @@ class Application:
             raise Status(413, f"A body has at most {limits.body} bytes.")
         self._admit_early(route, headers)
         try:
-            body = await asyncio.wait_for(_body(receive, limits.body), limits.body_s)
+            async with asyncio.timeout(limits.body_s):
+                body = await _body(receive, limits.body)
         except TimeoutError:
             raise Status(408, f"The body didn't come within {limits.body_s:g} s.") from None
         request = Request(scope["method"], scope["path"], headers, body)
@@ -130,7 +131,8 @@ class Application:
         try:
             async for piece in reply.pieces:
                 message = {"type": "http.response.body", "body": piece, "more_body": True}
-                await asyncio.wait_for(send(message), self._limits.send_s)
+                async with asyncio.timeout(self._limits.send_s):
+                    await send(message)
             await send({"type": "http.response.body", "body": b""})
         finally:
             await reply.pieces.aclose()  # type: ignore[attr-defined] # a generator: what it serves is taken back
