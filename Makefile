@@ -10,7 +10,7 @@ TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
-.PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean
+.PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean storm
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -61,6 +61,9 @@ $(READY): pyproject.toml constraints.txt
 $(TESTED): $(READY)
 	$(PIP) --editable ".[dev]"
 	@touch $@
+
+storm: $(READY)           ## attack files and words at random (SECONDS=1800, SEED=14); says how to repeat each finding
+	$(BIN)/python -m tests.storm.storming $(or $(SECONDS),1800) $(or $(SEED),14)
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -31,7 +31,8 @@ def judged(*, own, device, package, package_cores=2, members=("cpu:0",)):
             column.append(value)
     samples = Samples({name: np.array(values) for name, values in columns.items()}, ())
     trial = Trial.model_construct(
-        number=0, block=0, order=0, mix="", solo=False, settings={}, tenants=(), sharing=Sharing(mode="processes"), load="closed(1)",
+        number=0, block=0, order=0, mix="", solo=False, settings={}, tenants=(),
+        sharing=Sharing(mode="processes"), load="closed(1)",
         window_s=2.0, lead_s=1.0, seed=1,
     )  # fmt: skip
     around = Circumstances("r", 0, "cpu", False, len(members), "now", TIMING, samples, (), ())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, verdict
+from cotenant.measure.checks import CHECKS, CheckedTenant, CheckedTrial, failures, hint_for, verdict
 
 
 def good(name="a", **changes):
@@ -29,7 +29,6 @@ def test_a_trial_without_complaints_is_valid():
             "5 of 105 requests of a failed: ValueError: no",
         ),
         ({"overflowed": True}, "invalid", "records_complete", "a served more requests than there was room to record"),
-        ({"served": 0}, "invalid", "requests_served", "a served no request in the window"),
         ({"served": 3}, "unstable", "enough_requests", "a served only 3 requests in the window"),
         (
             {"unfinished": 50},
@@ -91,3 +90,21 @@ def test_every_check_says_what_it_means_and_what_to_do():
         assert check.meaning.split()[0].islower(), "completes a sentence in the reference"
         assert check.hint
         assert check.meaning != check.hint
+
+
+def test_a_tenant_that_served_nothing_of_what_was_due_makes_the_trial_invalid():
+    found, checks, reasons = judged(tenants=(good(served=0, unfinished=4),))
+    assert (found, checks) == ("invalid", ["requests_served", "load_sustained"])
+    assert reasons[0] == "a served no request in the window"
+    assert judged(tenants=(good(served=0, unfinished=4),), short=True)[0] == "invalid"
+
+
+def test_a_short_window_in_which_nothing_was_due_says_nothing():
+    assert judged(tenants=(good(served=0),), short=True) == ("valid", [], [])
+
+
+def test_a_hint_goes_beyond_what_the_run_already_did():
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 0.1}) == CHECKS["enough_requests"].hint
+    assert hint_for(CHECKS["enough_requests"], {"window_s": 20.0}) == "lengthen the window: --set window=80s"
+    assert hint_for(CHECKS["steady"], {"lead_s": 3.0}).endswith("--set lead=12s")
+    assert hint_for(CHECKS["steady"], {}) == CHECKS["steady"].hint

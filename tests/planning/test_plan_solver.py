@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +37,12 @@ def instance(units, *, seed, available=None, feels=0.6):
     return Problem(units, options, available or (units, units), judge)
 
 
+def ticks(step=0.005):
+    """Seconds that pass by being asked for: the same on every machine."""
+    count = itertools.count()
+    return lambda: next(count) * step
+
+
 def placed(solved):
     return sorted(itertools.chain(*(column.members for column in solved.columns)))
 
@@ -47,7 +52,7 @@ def test_generated_columns_reach_what_enumeration_proves(seed):
     problem = instance(9, seed=seed)
     begun = start(problem)
     best = enumerate_groups(problem, begun, seconds=20)
-    found = generate(problem, begun, clock=time.monotonic, seconds=20)
+    found = generate(problem, begun, clock=ticks(), seconds=20)
     assert best.gap == pytest.approx(0)
     assert found.bound <= best.cost + 1e-9, "a bound above the optimum is no bound"
     assert found.cost == pytest.approx(best.cost)
@@ -58,7 +63,7 @@ def test_generated_columns_reach_what_enumeration_proves(seed):
 def test_a_plan_of_sixty_is_near_its_bound_and_below_greedy(seed):
     problem = instance(60, seed=seed)
     begun = start(problem)
-    solved = generate(problem, begun, clock=time.monotonic, seconds=20)
+    solved = generate(problem, begun, clock=ticks(), seconds=20)
     assert placed(solved) == list(range(60))
     assert solved.cost <= cost_of(begun.columns)
     assert 0 <= solved.gap < 0.03
@@ -68,7 +73,7 @@ def test_a_plan_of_sixty_is_near_its_bound_and_below_greedy(seed):
 
 def test_scarce_devices_are_never_used_twice():
     problem = instance(30, seed=1, available=(8, 4))
-    solved = solve(problem, clock=time.monotonic, seconds=10)
+    solved = solve(problem, clock=ticks(), seconds=10)
     assert all(used <= there for used, there in zip(devices_used(problem, solved.columns), (8, 4), strict=True))
     assert sorted([*placed(solved), *solved.left_out]) == list(range(30))
 
@@ -76,7 +81,7 @@ def test_scarce_devices_are_never_used_twice():
 def test_blocks_improve_on_greedy_and_lose_nobody():
     problem = instance(260, seed=2)
     begun = start(problem)
-    solved = improve_in_blocks(problem, begun, clock=time.monotonic, seconds=12, block_units=60)
+    solved = improve_in_blocks(problem, begun, clock=ticks(0.02), seconds=12, block_units=60)
     assert placed(solved) == list(range(260))
     assert solved.cost < 0.97 * cost_of(begun.columns)
     assert solved.bound <= solved.cost

@@ -45,6 +45,21 @@ def test_means_of_all_pairs_at_once_are_those_of_the_full_covariance():
     assert correction.mean(rows) == pytest.approx(expected, abs=1e-9)
 
 
+def test_variances_of_all_pairs_at_once_are_those_of_the_full_covariance():
+    where = setting()
+    evidence = measured(where, np.concatenate([pairs()[::5]]))
+    rows = rows_of(pairs())
+    correction = Correction(where, evidence, GPU)
+    assert correction.variance(rows) == pytest.approx(np.diag(correction.posterior(rows)) + GPU.noise, abs=1e-9)
+
+
+def test_a_group_is_no_surer_than_its_pairs():
+    where = setting()
+    correction = Correction(where, measured(where, pairs()[::3]), GPU)
+    rows = rows_of(mixes_of([(0, 3, 7), (1, 2, 5)]))
+    assert (correction.variance(rows) >= np.diag(correction.posterior(rows))).all()
+
+
 def test_leaving_out_in_closed_form_is_leaving_out():
     where = setting()
     evidence = measured(where, pairs()[::4])
@@ -81,5 +96,5 @@ def test_fewer_witnesses_only_widen(monkeypatch):
     rows = rows_of(pairs())
     full = Correction(where, evidence, GPU).variance(rows)
     monkeypatch.setattr("cotenant.prediction.interference.correction._WITNESSES", 20)
-    monkeypatch.setattr("cotenant.prediction.interference.correction._MANY", 10)
+    monkeypatch.setattr("cotenant.prediction.interference.correction._MOST_WORK", 10.0)
     assert (Correction(where, evidence, GPU).variance(rows) >= full - 1e-9).all()

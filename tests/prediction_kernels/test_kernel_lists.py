@@ -21,9 +21,9 @@ def test_the_kernels_of_a_request_are_listed_longest_first(capsys):
 
 
 def test_a_program_gets_the_same_as_json(capsys):
-    assert main([*NAME, "--json", "--fusion", "engine"]) == 0
+    assert main([*NAME, "--json", "--software", "tensorrt"]) == 0
     trace = json.loads(capsys.readouterr().out)
-    assert (trace["workload"], trace["dtype"], trace["fusion"]) == ("resnet18-mini", "float16", "engine")
+    assert (trace["workload"], trace["dtype"], trace["software"]) == ("resnet18-mini", "float16", "tensorrt")
     assert sum(line["count"] for line in trace["lines"]) == trace["kernels"]
     assert sum(line["time_ns"] for line in trace["lines"]) == pytest.approx(trace["device_ns"])
     assert all({"flops", "dram_bytes", "tensor_cores", "waves", "limit"} <= set(line) for line in trace["lines"])
@@ -37,7 +37,7 @@ def test_the_size_of_the_request_counts():
 
 
 def test_fusing_leaves_fewer_kernels():
-    counts = [list_kernels("bert-base-mini", fusion=fusion).kernels for fusion in ("eager", "compile", "engine")]
+    counts = [list_kernels("bert-base-mini", software=one).kernels for one in ("eager", "compile", "tensorrt")]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[2]
 

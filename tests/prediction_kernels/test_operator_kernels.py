@@ -91,7 +91,7 @@ def residual_block():
 
 
 def test_fusion_saves_launches_and_traffic_but_no_arithmetic():
-    eager, compiled, engine = (kernels_of(residual_block(), fusion=fusion) for fusion in FUSIONS)
+    eager, compiled, engine = (kernels_of(residual_block(), fusion=fusion) for fusion in FUSIONS[:3])
     assert [len(eager), len(compiled), len(engine)] == [5, 3, 2]
     traffic = [float((kernels.read + kernels.written).sum()) for kernels in (eager, compiled, engine)]
     assert traffic[0] > traffic[1] > traffic[2]

@@ -8,6 +8,7 @@ from cotenant.devices.simulated.catalogue import find_gpu
 from cotenant.devices.simulated.request import kernels_for
 from cotenant.errors import WorkloadError
 from cotenant.prediction.kernels.cost import solo_costs
+from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.prediction.kernels.traces import calibrated, look_at
 from cotenant.workloads.protocol import WorkloadSpec
 
@@ -27,7 +28,7 @@ def test_mistral_7b_becomes_kernels_in_seconds_without_its_weights():
 def test_a_trace_is_kept():
     spec = WorkloadSpec(name="bert-base-mini", batch=2, dtype="float16")
     assert kernels_for(spec) is kernels_for(spec)
-    assert kernels_for(spec) is not kernels_for(spec, fusion="engine")
+    assert kernels_for(spec) is not kernels_for(spec, EXECUTIONS["tensorrt"])
 
 
 def test_a_trace_can_be_looked_at():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cotenant.devices.simulated.request import request_of
-from cotenant.prediction.kernels.fusion import FUSIONS
+from cotenant.prediction.kernels.software import EXECUTIONS
 from cotenant.prediction.kernels.training_step import backward_begins
 from cotenant.workloads import find
 from cotenant.workloads.protocol import WorkloadSpec
@@ -13,9 +13,9 @@ MODELS = ("bert-base-mini", "gpt2-mini", "resnet18-mini")
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("fusion", FUSIONS)
-def test_forward_backward_and_optimiser_follow_each_other(model, fusion):
-    request = request_of(WorkloadSpec(name=model, batch=2, dtype="float16", train=True), fusion)
+@pytest.mark.parametrize("software", ["eager", "compile"])
+def test_forward_backward_and_optimiser_follow_each_other(model, software):
+    request = request_of(WorkloadSpec(name=model, batch=2, dtype="float16", train=True, software=software))
     assert request.stages == ("to_device", "forward", "backward", "optimiser")
     assert np.all(np.diff(request.slot) >= 0)
     assert np.all(np.bincount(request.slot, minlength=4) > 0)
@@ -26,7 +26,7 @@ def test_forward_backward_and_optimiser_follow_each_other(model, fusion):
 
 
 def test_the_backward_pass_is_about_twice_the_forwards_arithmetic():
-    request = request_of(WorkloadSpec(name="bert-base-mini", batch=8, dtype="float16", train=True), "eager")
+    request = request_of(WorkloadSpec(name="bert-base-mini", batch=8, dtype="float16", train=True))
     flops = np.bincount(request.slot, weights=request.kernels.flops)
     assert flops[2] / flops[1] == pytest.approx(2.0, rel=0.05)
 
@@ -38,7 +38,7 @@ def test_inference_has_no_backward_pass():
 
 def test_no_kernel_is_fused_over_the_border_between_forward_and_backward():
     spec = WorkloadSpec(name="bert-base-mini", batch=2, dtype="float16", train=True)
-    for fusion in ("compile", "engine"):
-        request = request_of(spec, fusion)
+    for software in ("compile", "tensorrt"):
+        request = request_of(spec, EXECUTIONS[software])
         names = np.array(request.kernels.names)[request.kernels.name]
         assert "nll_loss_forward" in names[request.slot == 1][-1]

@@ -1,5 +1,7 @@
 """The engine: host and device, loads, records, determinism, bounded memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from cotenant.prediction.sharing import simulate as simulating
 from cotenant.prediction.sharing.simulate import Player, simulate
 from cotenant.prediction.sharing.trace import Trace, plain_trace
 from cotenant.prediction.sharing.turns import Slicing
+
+_COLUMNS = ("duration_ns", "occupancy", "dram", "tensor", "launch_ns", "block_ns", "holds", "waited")
 
 
 def test_a_busy_device_hides_the_host_and_a_slow_host_starves_the_device():
@@ -92,6 +96,9 @@ def test_stages_end_in_order_and_the_first_output_comes_with_its_kernel():
         tensor=np.zeros(6),
         launch_ns=np.zeros(6),
         slot=np.array([0, 0, 1, 1, 1, 2]),
+        block_ns=np.full(6, 1e5),
+        holds=np.ones(6),
+        waited=np.zeros(6),
         before_ns=1e5,
         after_ns=2e5,
     )
@@ -123,6 +130,35 @@ def test_a_tenant_alone_pays_for_no_turns():
 
 @pytest.mark.parametrize("wrong", [{"duration_ns": np.zeros(1)}, {"occupancy": np.array([1.5])}, {"dram": np.ones(2)}])
 def test_a_trace_that_makes_no_sense_is_refused(wrong):
-    good = {name: np.ones(1) for name in ("duration_ns", "occupancy", "dram", "tensor", "launch_ns")}
+    good = {name: np.ones(1) for name in _COLUMNS}
     with pytest.raises(ValueError, match="kernel"):
         Trace(**{**good, "slot": np.zeros(1, np.int64), **wrong})
+
+
+def test_a_request_whose_input_is_copied_first_waits_for_two_turns():
+    """The host goes on when the copy is done: beside a busy tenant, copy and kernels take a turn each."""
+    busy = plain_trace(kernels=1000, device_ns=1e9)
+    plain = plain_trace(kernels=10, device_ns=1e5, host_ns=1e4)
+    copied = replace(plain, waited=np.array([1.0] + [0.0] * 9))
+    turns = Slicing(slice_ns=2e6, interrupt_ns=0.0, yield_ns=0.0)
+
+    def mean_ns(trace):
+        outcome = simulate([Player(trace), Player(busy)], window_end_ns=1e8, deadline_ns=1e9, slicing=turns)
+        return float(np.mean(outcome.requests[0].done - outcome.requests[0].started))
+
+    assert mean_ns(plain) == pytest.approx(2.1e6, rel=0.05)
+    assert mean_ns(copied) == pytest.approx(4.1e6, rel=0.05)
+
+
+def test_a_kernel_waits_for_thread_blocks_of_the_others_and_with_priority_a_little_less():
+    large = plain_trace(kernels=100, device_ns=1e8)
+    small = plain_trace(kernels=100, device_ns=1e6, occupancy=0.2, host_ns=1.2e6)
+
+    def slowdown(priority):
+        alone = simulate([Player(small)], window_end_ns=1e8)
+        players = [Player(small, priority=priority), Player(large)]
+        beside = simulate(players, window_end_ns=1e8, deadline_ns=1e9)
+        took = [float(np.mean(one.requests[0].done - one.requests[0].started)) for one in (alone, beside)]
+        return took[1] / took[0]
+
+    assert 1.0 < slowdown(1) < slowdown(0)

@@ -167,6 +167,8 @@ def test_old_gpus_lack_what_they_lack():
     [
         {"governor": "performance"},
         {"fusion": "magic"},
+        {"solo_ms": 3},
+        {"solo_ms": {"no-such-model": 3.0}},
         {"clock_mhz": 9000},
         {"power_w": "a lot"},
         {"host_us": True},

@@ -210,3 +210,13 @@ def test_lines_that_were_converted_twice_keep_their_names(tmp_path):
     found = importing.read(tmp_path / "twice.csv")
     assert set(found.runs["workload"]) == {"sgemm"}
     assert len(found.runs["gpu"]) == 3
+
+
+def test_bytes_that_are_text_in_no_encoding_are_one_sentence(tmp_path):
+    from cotenant.store import imports
+
+    file = tmp_path / "smi.csv"
+    head = b"timestamp, name, uuid, temperature.gpu, power.draw [W]\n"
+    file.write_bytes(head + b"2024/01/01 10:00:00.000, A100, GPU-1, 40, 100.0 W\n\x85\xff\x9f\x00\xfe, x\n")
+    with pytest.raises(DataError, match="can't be read as text"):
+        imports.read(file, skip_bad=True)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of cases
 """What the storm attacks: files that cotenant reads, each with the command lines that read it; and words."""
 
 import random

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a table of bytes
 """Bytes made wrong in the ways that disks, copies, editors and enemies make them wrong."""
 
 import random

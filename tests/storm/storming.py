@@ -75,7 +75,7 @@ def storm(seconds: float, seed: int) -> Tally:
     return tally
 
 
-def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:
+def wrong(case: Case, ended: Ended, whole: Ended | None) -> str | None:  # noqa: PLR0911  (one return per rule)
     """What is wrong with the way an attempt ended, if anything is."""
     said = ended.out + ended.err
     if any(words in said for words in REFUSED):

@@ -63,6 +63,7 @@ def test_a_tenant_carries_everything_it_was_given():
         "dtype": "bfloat16",
         "mode": "generate",
         "tokens": 4,
+        "software": "compile",
         "train": False,
         "layers": "last 50%",
         "weights": "dir",
@@ -78,7 +79,10 @@ def test_a_tenant_carries_everything_it_was_given():
     tenant = read.tenant("a#1", "a", read.load or Load(kind="closed"))
     assert tenant.workload.model_dump() == {
         "name": "gpt2-mini",
-        **{key: entry[key] for key in ("batch", "seq", "dtype", "mode", "tokens", "train", "layers", "weights")},
+        **{
+            key: entry[key]
+            for key in ("batch", "seq", "dtype", "mode", "tokens", "software", "train", "layers", "weights")
+        },
         "params": {"size": 3},
         "seed": 9,
     }

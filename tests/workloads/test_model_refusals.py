@@ -73,7 +73,7 @@ def test_a_model_of_a_library_that_is_not_there_says_how_to_get_it(library, monk
     real = builtins.__import__
     monkeypatch.setitem(__import__("sys").modules, library, None)
     monkeypatch.setattr(builtins, "__import__", real)
-    error = refusal(f"{library}:resnet50")
+    error = refusal(f"{library}:regnet_y_400mf")
     assert f"{library} can't be imported" in error.message
     assert "cotenant[vision]" in error.hint
 

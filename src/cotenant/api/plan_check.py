@@ -15,7 +15,7 @@ import numpy as np
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
-    from cotenant.api.plan_predictor import Simulation
+    from cotenant.api.plan_profiles import Simulation
     from cotenant.scheduling import TenantCosts
 
 SEEDS = range(11, 19)
@@ -174,7 +174,7 @@ def _objective(expected: Mapping[str, Mapping[str, float]], steps: int) -> tuple
 
 
 def _simulation(device: Mapping[str, Any], name: str, seat: Mapping[str, Any]) -> "Simulation":
-    from cotenant.api.plan_predictor import Simulation
+    from cotenant.api.plan_profiles import Simulation
     from cotenant.devices.simulated.device import open_simulated
     from cotenant.planning.tenants_file import PlannedEntry
 

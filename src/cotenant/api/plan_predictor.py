@@ -1,175 +1,26 @@
-"""Predictions for planning on simulated GPUs: a closed form for all mixes, the event engine for those that decide.
+"""Predictions for planning on simulated GPUs, in closed form: fast enough for all mixes.
 
 Items are served in batches as large as the plan says: a batch is due when its last item is there. A generating tenant
-has as many places as its batch instead, and a sequence takes the first that is free. The closed form takes the solo
-times of the simulation, stretches them by what neighbours hold of the device, and adds the wait of a queue. The engine
-runs the kernels of all tenants against each other under seeded arrivals; of a generating tenant it says how much its
-neighbours slow it down, and the closed form the rest.
+has as many places as its batch instead, and a sequence takes the first that is free. The solo times of the simulation
+are stretched by what neighbours hold of the device, and the wait of a queue is added.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from cotenant.api.plan_profiles import WHOLE, Simulation
 from cotenant.planning.mixes.evidence import NOTHING, Corrections
 from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
-from cotenant.planning.mixes.tenants import Objective, ServingTenant
+from cotenant.planning.mixes.tenants import Objective
 from cotenant.planning.solver.problem import Bools, Floats, Ints
 
-if TYPE_CHECKING:
-    from cotenant.devices.simulated.device import SimulatedGpu
-    from cotenant.planning.tenants_file import PlannedEntry
-    from cotenant.prediction.sharing.layout import Part
-    from cotenant.prediction.sharing.simulate import Player
-    from cotenant.prediction.sharing.trace import Trace
-
-WHOLE = -1.0
 SWITCHING = 1.11
 """What taking turns costs beside the others' time: the driver's interruptions, 11 % of a slice."""
 SERVICE_CV2 = 0.1
-"""Squared variation of service times beside neighbours, for the closed form's queue; the engine computes its own."""
-NOT_VALIDATED = 0.5
-"""Mean error that is assumed of a way to share that nothing was compared with."""
-ENGINE_DISAGREES = 0.15
-"""Half-width for the closed form against the engine, beside the simulation's own error."""
+"""Squared variation of service times beside neighbours; the engine computes its own."""
 CLOSED = "simulated (closed form)"
-ENGINE = "simulated (event engine)"
-LEAST_REQUESTS, LONGEST_S, SHORTEST_S = 400, 120.0, 4.0
-_TEMPERATURE_C = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """A batch of one tenant alone on a part of a GPU."""
-
-    alone_ms: float
-    first_ms: float
-    """Until its first output; all of it where there is none before the end."""
-    step_ms: float
-    """Per output after the first; 0: there is one only."""
-    device_ms: float
-    """Its kernels behind each other."""
-    holds: float
-    """Share of the GPU's SMs while they run."""
-    moves: float
-    """Share of its bandwidth while they run."""
-    memory_bytes: float
-    outputs: int
-    """Per request; 1: it doesn't generate."""
-
-
-class Simulation:
-    """Profiles of all tenants on all kinds of simulated GPUs, found when they are asked for."""
-
-    def __init__(
-        self,
-        tenants: Sequence[ServingTenant],
-        entries: Mapping[str, "PlannedEntry"],
-        gpus: Mapping[str, "SimulatedGpu"],
-        *,
-        risk: float,
-    ) -> None:
-        self.tenants, self.gpus, self.risk = tenants, gpus, risk
-        self._entries = [entries[tenant.name] for tenant in tenants]
-        self._profiles: dict[tuple[str, int, int, str, float], Profile] = {}
-        self.scale: Floats = np.ones(len(tenants))
-        """By tenant: measured time alone over the simulated one."""
-        self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
-
-    def profile(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
-        """One of them; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
-        key = (device, tenant, batch, sharing if np.isfinite(share) else "", share if np.isfinite(share) else WHOLE)
-        if key not in self._profiles:
-            self._profiles[key] = self._found(device, tenant, batch, sharing, share)
-        return self._profiles[key]
-
-    def forget(self) -> None:
-        """Find profiles anew; the scale has changed."""
-        self._profiles.clear()
-
-    def trace(self, device: str, tenant: int, batch: int, part: "Part") -> "tuple[Trace, int, int]":
-        """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
-        gpu, entry = self.gpus[device], self._entries[tenant]
-        request = gpu.request(gpu.spec(entry.at_batch(batch)))
-        outputs = sum(stage == "decode" for stage in request.stages) + 1
-        trace = gpu.trace(request, part, gpu.controls({}))
-        scale = float(self.scale[tenant])
-        if scale != 1:
-            trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
-        return trace, request.first_output, outputs
-
-    def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
-        """The part of a GPU that a seat has."""
-        from cotenant.prediction.sharing.layout import Part
-
-        gpu = self.gpus[device].gpu
-        if not np.isfinite(share):
-            return Part(gpu.sms, 0, gpu.sms, gpu.memory_bytes)
-        if sharing == "mig":
-            assert gpu.mig is not None
-            name = list(gpu.mig.profiles)[int(share)]
-            one = gpu.mig.profiles[name]
-            size = int(one.memory_gib * 2**30)
-            dram = one.memory_slices / gpu.mig.memory_slices
-            return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
-        return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
-
-    def law_half_width(self) -> float:
-        """Of what the closed form's queue says where times are measured."""
-        return self._half(ENGINE_DISAGREES)
-
-    def _half(self, mean_error: float) -> float:
-        from scipy.special import ndtri
-
-        return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
-
-    def half_width(self, sharing: str, *, closed: bool) -> float:
-        """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
-        from cotenant.prediction.trust import classes
-
-        way = "mps" if sharing == "streams" else sharing
-        errors = []
-        for wanted in (("alone", "time"), (way, "slowdown")):
-            seen = [error.mean_error for (kind, of), error in classes().items() if (kind.sharing, of) == wanted]
-            errors.append(sum(seen) / len(seen) if seen else NOT_VALIDATED)
-        return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
-
-    def power_w(self, device: str, busy: float, bandwidth: float) -> float:
-        """On average, at its boost clock."""
-        from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
-
-        gpu = self.gpus[device].gpu
-        curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))
-        leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
-        return float(min(curve.board_w + curve.dynamic_w[-1] + leaking, gpu.power.limit_w))
-
-    def _found(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
-        gpu, entry = self.gpus[device], self._entries[tenant]
-        part = self.part(device, sharing, share)
-        trace, first, outputs = self.trace(device, tenant, batch, part)
-        alone = _alone_ns(trace, trace.duration_ns.size) + trace.before_ns + trace.after_ns
-        until = alone if first < 0 else _alone_ns(trace, first + 1) + trace.before_ns
-        working = trace.duration_ns.sum()
-        whole = part.domain_sms / gpu.gpu.sms
-        return Profile(
-            alone_ms=alone / 1e6,
-            first_ms=until / 1e6,
-            step_ms=(alone - until) / max(outputs - 1, 1) / 1e6 if first >= 0 else 0.0,
-            device_ms=working / 1e6,
-            holds=float((trace.occupancy * trace.duration_ns).sum() / working) * whole,
-            moves=float((trace.dram * trace.duration_ns).sum() / working) * part.dram_share,
-            memory_bytes=float(gpu.memory_bytes(gpu.spec(entry.at_batch(batch)))),
-            outputs=outputs if first >= 0 else 1,
-        )
-
-
-def _alone_ns(trace: "Trace", kernels: int) -> float:
-    """From the first launch to the end of the last of the first kernels."""
-    launched = np.cumsum(trace.launch_ns[:kernels])
-    behind = np.cumsum(trace.duration_ns[:kernels][::-1])[::-1]
-    return float(np.max(launched + behind))
 
 
 class ClosedForm:
@@ -181,7 +32,7 @@ class ClosedForm:
 
     def __call__(self, mixes: Mixes, /) -> Predicted:
         """What would happen."""
-        seats = _Seats.of(self.simulation, mixes)
+        seats = Seats.of(self.simulation, mixes)
         slowdown = _slowdown(mixes.sharing, seats.use, seats.holds, seats.moves)
         taken = seats.use * (1.0 if mixes.sharing == "processes" else seats.holds)
         busy, bandwidth = taken.sum(axis=1), (seats.use * seats.moves).sum(axis=1)
@@ -200,7 +51,7 @@ class ClosedForm:
         basis = tuple(one or CLOSED for one in measured)
         return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis)
 
-    def latency(self, mixes: Mixes, seats: "_Seats", slowdown: Floats) -> Floats:
+    def latency(self, mixes: Mixes, seats: "Seats", slowdown: Floats) -> Floats:
         """Quantiles by objective."""
         result = np.zeros((*mixes.tenants.shape, self.simulation.objectives))
         for number, tenant in enumerate(self.simulation.tenants):
@@ -228,7 +79,7 @@ class _Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Seats:
+class Seats:
     """Profiles of all seats of some mixes, in the mixes' shape."""
 
     alone: Floats
@@ -245,7 +96,8 @@ class _Seats:
     """Share of time with kernels on the device."""
 
     @classmethod
-    def of(cls, simulation: Simulation, mixes: Mixes) -> "_Seats":
+    def of(cls, simulation: Simulation, mixes: Mixes) -> "Seats":
+        """Look every seat's profile up, each kind once."""
         shares = np.where(np.isnan(mixes.share), WHOLE, mixes.share)
         keys = np.stack([mixes.tenants, mixes.batch, shares], axis=-1).reshape(-1, 3).astype(float)
         needed, index = np.unique(keys, axis=0, return_inverse=True)
@@ -273,11 +125,12 @@ class _Seats:
         use = np.where(mixes.there, asked * device / alone, 0.0)
         return cls(alone, first, step, device, holds, moves, memory, outputs, whole, use)
 
-    def only(self, mine: Bools) -> "_Seats":
-        return _Seats(*(getattr(self, name)[mine] for name in _Seats.__slots__))
+    def only(self, mine: Bools) -> "Seats":
+        """Some of the seats, in a row."""
+        return Seats(*(getattr(self, name)[mine] for name in Seats.__slots__))
 
 
-def _in_batches(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
+def _in_batches(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     """A batch fills, waits for the one before it, and is served."""
     rate, batch, slowdown, cv = asked
     service = seats.alone * slowdown
@@ -290,7 +143,7 @@ def _in_batches(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
     return np.asarray(gather + service + queued)
 
 
-def _generating(seats: _Seats, asked: _Asked, objective: Objective) -> Floats:
+def _generating(seats: Seats, asked: _Asked, objective: Objective) -> Floats:
     """A sequence waits for a place, its prompt is read between two steps of the others, and then it takes its steps.
 
     The wait is that of a queue with as many servers as places (Erlang's formula, stretched by the burstiness).
@@ -344,110 +197,3 @@ def _slowdown(sharing: str, use: Floats, holds: Floats, moves: Floats) -> Floats
         active = np.minimum(use * slowdown, 1.0)
         slowdown = 1 + (conflict * active[:, None, :]).sum(axis=2)
     return slowdown
-
-
-class Engine:
-    """The event engine, mix by mix; remembers its answers."""
-
-    def __init__(self, simulation: Simulation, rough: ClosedForm, *, seed: int = 1) -> None:
-        self.simulation, self.rough, self.seed = simulation, rough, seed
-        self._known: dict[tuple[object, ...], Floats] = {}
-
-    def __call__(self, mixes: Mixes, /) -> Predicted:
-        """What would happen: latencies by the engine, the rest as the closed form has it."""
-        rough = self.rough(mixes)
-        half = self.simulation.half_width(mixes.sharing, closed=False)
-        estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
-        latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
-        measured = np.array(
-            [not one.startswith(CLOSED) for one in rough.basis]
-        )  # a measurement is closer than any look
-        kept = [
-            np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
-            for end in ("lower", "estimate", "upper")
-        ]
-        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
-        return replace(rough, latency_ms=Range(*kept), basis=basis)
-
-    def _quantiles(self, mixes: Mixes, row: int) -> Floats:
-        """Seats x objectives."""
-        seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
-        key = (mixes.device, mixes.sharing, tuple(
-            (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
-             str(float(mixes.share[row, s]))) for s in seats))  # fmt: skip
-        if key not in self._known:
-            self._known[key] = self._simulated(mixes, row, seats)
-        return self._known[key]
-
-    def _simulated(self, mixes: Mixes, row: int, seats: Sequence[int]) -> Floats:
-        from cotenant.prediction.sharing.layout import TURNS
-        from cotenant.prediction.sharing.simulate import simulate
-
-        one = Mixes(
-            mixes.device,
-            mixes.sharing,
-            mixes.tenants[row : row + 1],
-            mixes.rate_rps[row : row + 1],
-            mixes.batch[row : row + 1],
-            mixes.share[row : row + 1],
-        )
-        batches = self._batches(one)
-        rates = np.where(one.rate_rps > 0, one.rate_rps / batches, 0.0)[0]
-        slowest = min((float(rates[seat]) for seat in seats if rates[seat] > 0), default=1.0)
-        window_s = float(np.clip(LEAST_REQUESTS / slowest, SHORTEST_S, LONGEST_S))
-        players = [
-            self._player(one, seat, order, batch=int(batches[0, seat]), rate=float(rates[seat]), window_s=window_s)
-            for order, seat in enumerate(seats)
-        ]
-        turns = TURNS if mixes.sharing == "processes" and len(players) > 1 else None
-        outcome = simulate(players, window_end_ns=window_s * 1e9, slicing=turns, seed=self.seed)
-        result = np.zeros((mixes.tenants.shape[1], self.simulation.objectives))
-        slowdown = np.ones(one.tenants.shape)
-        for requests, player, seat in zip(outcome.requests, players, seats, strict=True):
-            due = 0 if player.arrivals_ns is None else player.arrivals_ns.size
-            kept_up = requests.done.size >= 0.98 * due and requests.done.size > 0
-            served = np.median(requests.done - requests.started) if kept_up else np.inf
-            tenant = int(one.tenants[0, seat])
-            alone = self.simulation.profile(
-                one.device, tenant, int(batches[0, seat]), one.sharing, float(one.share[0, seat])
-            ).alone_ms
-            slowdown[0, seat] = max(float(served) / 1e6 / alone, 1.0)
-            gather = (one.batch[0, seat] - 1) / max(float(one.rate_rps[0, seat]), 1e-9) * 1e3
-            times = (requests.done - requests.intended) / 1e6 + gather
-            for place, objective in enumerate(self.simulation.tenants[tenant].objectives):
-                result[seat, place] = np.quantile(times, objective.quantile) if kept_up else np.inf
-        table = _Seats.of(self.simulation, one)
-        generating = table.outputs[0] > 1
-        if generating.any():
-            result[generating] = self.rough.latency(one, table, slowdown)[0][generating]
-        return result
-
-    def _batches(self, mixes: Mixes) -> Ints:
-        """Batches as the engine runs them: of generating tenants, as many sequences as are active on average."""
-        table = _Seats.of(self.simulation, mixes)
-        active = mixes.rate_rps / 1e3 * (table.first + (table.outputs - 1) * table.step)
-        usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
-        return np.where(table.outputs > 1, usual, mixes.batch)
-
-    def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
-        from cotenant.prediction.sharing.simulate import Player
-        from cotenant.tenancy.arrivals import arrivals_ns
-        from cotenant.tenancy.load import Load
-
-        tenant = int(mixes.tenants[0, seat])
-        part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
-        trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part)
-        due = None
-        if rate > 0:
-            cv = max(self.simulation.tenants[tenant].cv / float(np.sqrt(batch)), 0.05)
-            load = Load(kind="gamma", rate_rps=rate, cv=cv)
-            due = arrivals_ns(load, seed=self.seed + order, horizon_s=window_s)
-        return Player(
-            trace,
-            outstanding=0 if rate > 0 else 1,
-            arrivals_ns=due,
-            sm_domain=part.sm_domain,
-            dram_domain=part.dram_domain,
-            priority=self.simulation.tenants[tenant].priority,
-            first_output=first,
-        )

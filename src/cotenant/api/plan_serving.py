@@ -57,8 +57,10 @@ def plan_tenants(
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
     """
     from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_engine import Engine
     from cotenant.api.plan_evidence import use_runs
-    from cotenant.api.plan_predictor import ClosedForm, Engine, Simulation
+    from cotenant.api.plan_predictor import ClosedForm
+    from cotenant.api.plan_profiles import Simulation
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
 
@@ -84,7 +86,8 @@ def plan_tenants(
 def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
     """Which device of the price table could serve these tenants, the cheapest first; None: none."""
     from cotenant.api.plan_devices import kinds_of
-    from cotenant.api.plan_predictor import ClosedForm, Simulation
+    from cotenant.api.plan_predictor import ClosedForm
+    from cotenant.api.plan_profiles import Simulation
     from cotenant.planning.mixes.prices import PRICES
     from cotenant.planning.mixes.replicas import replicas_of
 

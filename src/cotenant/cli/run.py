@@ -24,7 +24,7 @@ Examples:  cotenant run quick
            cotenant run --resume RUN
 
 The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
-disk after each trial: whatever ends a run early, `--resume` goes on where it stopped.
+disk about every second: whatever ends a run early, `--resume` goes on where it stopped.
 """
 
 

@@ -1,7 +1,9 @@
 """The checks behind every verdict: a closed set, each with what it means and what to do when it fails."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cotenant.tenancy.records import Verdict
 
@@ -24,6 +26,22 @@ class Check:
     when_failed: Literal["unstable", "invalid"]
     meaning: str
     hint: str
+
+
+_ADVISED = re.compile(r"--set (window|lead)=(\d+)s")
+
+
+def hint_for(check: Check, windows: Mapping[str, Any]) -> str:
+    """What to do, beyond what the run already did: ``windows`` are the lengths in its manifest, in seconds."""
+
+    def longer(advice: re.Match[str]) -> str:
+        now = windows.get(f"{advice[1]}_s")
+        seconds = int(advice[2])
+        if not isinstance(now, int | float) or now < seconds:
+            return advice[0]
+        return f"--set {advice[1]}={4 * now:.3g}s"
+
+    return _ADVISED.sub(longer, check.hint)
 
 
 CHECKS: dict[str, Check] = {
@@ -68,13 +86,16 @@ CHECKS: dict[str, Check] = {
         Check(
             "requests_served",
             "invalid",
-            "each tenant served at least one request in the window",
+            "each tenant to which requests were due in the window served at least one",
             "lengthen the window: --set window=10s",
         ),
         Check(
             "enough_requests",
             "unstable",
-            f"each tenant had at least {REQUESTS_MIN} requests in the window",
+            (
+                f"each tenant had at least {REQUESTS_MIN} requests in the window; "
+                f"windows below {SHORT_S:g} s are judged together"
+            ),
             "lengthen the window: --set window=10s",
         ),
         Check(
@@ -92,7 +113,10 @@ CHECKS: dict[str, Check] = {
         Check(
             "steady",
             "unstable",
-            "latency kept its level over the window (see `warmup` in the tenants table)",
+            (
+                "latency kept its level over the window (see `warmup` in the tenants table); of windows below "
+                f"{SHORT_S:g} s the slowdowns over the run"
+            ),
             "lengthen the lead: --set lead=2s",
         ),
         Check(
@@ -122,7 +146,7 @@ CHECKS: dict[str, Check] = {
         Check(
             "clock_stable",
             "unstable",
-            f"the clock varied by less than {CLOCK_SPREAD:.0%} over the window",
+            f"the clock varied by less than {CLOCK_SPREAD:.0%} over a window of at least {SHORT_S:g} s",
             "fix the clock (governor or locked clocks), or compare within blocks only",
         ),
         Check(
@@ -238,7 +262,7 @@ def _of_tenant(tenant: CheckedTenant) -> list[tuple[str, str]]:
         found.append(("requests_succeed", f"{tenant.failed} of {due} requests of {tenant.name} failed: {tenant.error}"))
     if tenant.overflowed:
         found.append(("records_complete", f"{tenant.name} served more requests than there was room to record"))
-    if tenant.served == 0:
+    if tenant.served == 0 and due:
         found.append(("requests_served", f"{tenant.name} served no request in the window"))
     elif tenant.served < REQUESTS_MIN:
         found.append(("enough_requests", f"{tenant.name} served only {tenant.served} requests in the window"))

@@ -19,6 +19,8 @@ Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", 
 Quantity = Literal["time", "slowdown", "tail"]
 """A time alone; a mean time over that alone; a quantile from p90 up over that alone."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+FEWEST = 5
+"""Rows below which nothing is said about a class."""
 FILE = Path(__file__).with_name("validated.json")
 
 
@@ -83,7 +85,7 @@ def phase_of(family: str, spec: WorkloadSpec) -> Phase:
 def error_of(kind: Class, quantity: Quantity) -> ModelError:
     """The error of this class; where nothing was compared, the widest range of that quantity, as not validated."""
     known = _known()
-    if (kind, quantity) in known:
+    if (kind, quantity) in known and known[kind, quantity].n >= FEWEST:
         return known[kind, quantity]
     if quantity == "tail" and (kind, "slowdown") in known:
         quantity = "slowdown"

@@ -123,6 +123,11 @@ class SeatResult(Frozen):
     memory_bytes: int
     observed: Mapping[str, Any]
 
+    @property
+    def cut_off(self) -> bool:
+        """It was told to stop: the reason lies with somebody else."""
+        return self.stopped_early and not (self.overflowed or self.gave_up or self.out_of_memory)
+
 
 class HostResult(Frozen):
     """Answer to `SequenceOrder`: one entry per seat and window that was begun."""

@@ -71,16 +71,19 @@ def serve_sequence(windows: Sequence[Window], board: Board) -> None:
 
 
 def begun(windows: Sequence[Window], board: Board) -> list[Window]:
-    """The windows that can be recorded: those that ended, and the one in which a tenant was lost.
+    """The windows that can be recorded: those that ended by themselves, and the one in which a tenant was lost.
 
-    Of a tenant that died, what it had served in windows before is lost with its answer: they are as if never begun.
+    Of a tenant that died, what it had served in windows before is lost with its answer; and a window that was cut short
+    because somebody outside it died says nothing. Those are as if never begun.
     """
-    return [
-        window
-        for number, window in enumerate(windows)
-        if board.start[number]
-        and all(seat.result is not None or not board.page(number).left[seat.index] for seat in window.seats)
-    ]
+    return [window for number, window in enumerate(windows) if board.start[number] and _ended(window, board)]
+
+
+def _ended(window: Window, board: Board) -> bool:
+    silent = [seat for seat in window.seats if seat.result is None]
+    if silent:
+        return all(not board.page(seat.window).left[seat.index] for seat in silent)
+    return not any(seat.result is not None and seat.result.cut_off for seat in window.seats)
 
 
 def _programs(seats: Sequence[SeatRun]) -> tuple[SeatProgram, ...]:

@@ -14,9 +14,10 @@ from cotenant.planning.solver.problem import Column, Floats, Problem, cost_of, d
 
 BLOCK_UNITS = 80
 BLOCK_S = 6.0
-BOUND_SHARE = 0.2
+BOUND_SHARE = 0.08
 """Of the time, for a bound of the whole."""
-STRETCH = (1.1, 1.03)
+STRETCH = 1.1
+"""Prices are divided by this before the search for a group that is worth more than it costs."""
 
 
 def improve_in_blocks(
@@ -112,22 +113,18 @@ def _solved(
 def bound_of_all(problem: Problem, worth: Floats, *, clock: Clock, seconds: float) -> float:
     """A bound for everything from prices that blocks settled on; 0 where the time isn't enough.
 
-    Any prices will do, once scaled so that no group is worth more than it costs. Scaled by the first of `STRETCH`, few
-    groups gain anything; how much the best of them gains says how much more they have to be scaled.
+    Any prices will do, once scaled so that no group is worth more than it costs. Scaled by `STRETCH`, few groups gain
+    anything; how much the best of them gains says how much more they have to be scaled. Where time runs out, the room
+    that units take alone is the bound.
     """
     end = clock() + seconds
     given = [worth[list(one.members)].sum() / max(one.cost, 1e-12) for one in problem.given]
-    best = bound_by_room(problem)
-    for stretch in STRETCH:
-        found = [
-            price(problem, option, worth / stretch, 0.0, keep=1, beam=None, more=lambda: clock() < end)
-            for option in range(len(problem.options))
-        ]
-        ratio = max([stretch * max(one.most_ratio for one in found), *given])
-        best = max(best, float(worth.sum()) / ratio)
-        if all(one.complete for one in found) or clock() >= end:
-            break
-    return best
+    found = [
+        price(problem, option, worth / STRETCH, 0.0, keep=1, beam=None, more=lambda: clock() < end)
+        for option in range(len(problem.options))
+    ]
+    ratio = max([STRETCH * max(one.most_ratio for one in found), *given])
+    return max(bound_by_room(problem), float(worth.sum()) / ratio)
 
 
 def bound_by_room(problem: Problem) -> float:

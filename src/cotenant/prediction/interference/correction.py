@@ -12,18 +12,15 @@ from cotenant.prediction.interference.covariance import (
     atoms_of,
     covariance,
     likenesses,
-    spread,
 )
 from cotenant.prediction.interference.setting import Setting
 from cotenant.prediction.kernels.columns import Floats, Ints
 
 _JITTER = 1e-8
-_ELEMENTS = 6_000_000
-"""Of a covariance that is held at once."""
 _WITNESSES = 200
-"""Rows of evidence that variances of very many cells are taken from: fewer witnesses only widen them."""
-_MANY = 50_000
-"""Cells; more than these have their variances from `_WITNESSES`."""
+"""Rows of evidence that variances of very many pairs are taken from: fewer witnesses only widen them."""
+_MOST_WORK = 2e11
+"""Tenants times rows of evidence, squared: where it is more, variances are taken from `_WITNESSES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +120,39 @@ class Correction:
         return np.asarray(result + self.setting.pair_prior * growing)
 
     def variance(self, rows: Ints) -> Floats:
-        """Variance of the logarithm that would be measured, for rows with the victim first."""
-        few = len(rows) > _MANY and len(self.evidence) > _WITNESSES
-        step = max(_ELEMENTS // max(_WITNESSES if few else len(self.evidence), 1), 1)
-        parts = [self._variance(rows[first : first + step], few) for first in range(0, len(rows), step)]
-        return np.concatenate(parts) if parts else np.empty(0)
+        """Variance of the logarithm that would be measured, for rows with the victim first.
 
-    def _variance(self, rows: Ints, few: bool) -> Floats:
+        Pairs of one group are taken as fully correlated: never too narrow.
+        """
+        table = self.pair_variances
+        if rows.shape[1] == 2:
+            return np.asarray(table[rows[:, 0], rows[:, 1]] + self.variances.noise)
         atoms = atoms_of(self.setting, rows)
-        own = spread(self.variances, atoms)
-        noise = self.variances.noise + self.variances.group_noise * atoms.size**2
+        assert atoms.gather is not None
+        own = np.asarray(atoms.gather @ np.sqrt(table[atoms.victim, atoms.neighbour])) ** 2
+        of_groups = self.variances.group + self.variances.group_noise
+        return np.asarray(own + of_groups * atoms.size**2 + self.variances.noise)
+
+    @cached_property
+    def pair_variances(self) -> Floats:
+        """Tenants x tenants: variance of the correction of the first beside the second, without noise."""
+        prior = self.setting.pair_prior
+        result = self.variances.shift.sum() + self.variances.slope.sum() * prior**2
         if not len(self.evidence):
-            return np.asarray(own + noise)
-        witnesses, lower = self._few if few else (self._atoms, self._factor[0])
-        known = solve_triangular(lower, covariance(self.setting, self.variances, witnesses, atoms), lower=True)
-        return np.asarray(np.maximum(own - (known**2).sum(axis=0), 0.0) + noise)
+            return np.asarray(result)
+        many = (len(self.setting) * len(self.evidence)) ** 2 > _MOST_WORK and len(self.evidence) > _WITNESSES
+        atoms, lower = self._few if many else (self._atoms, self._factor[0])
+        inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
+        tables = likenesses(self.setting)
+        of_neighbours = [table[atoms.neighbour] for table in tables]
+        shifts = np.tensordot(self.variances.shift, of_neighbours, 1)
+        slopes = np.tensordot(self.variances.slope, of_neighbours, 1) * atoms.prior[None, :, None]
+        for victim in range(len(self.setting)):
+            alike = np.stack([table[atoms.victim, victim] for table in tables])[:, :, None]
+            across = (alike * shifts).sum(axis=0) + (alike * slopes).sum(axis=0) * prior[victim][None, :]
+            known = inverse @ (across if atoms.gather is None else atoms.gather @ across)
+            result[victim] -= np.einsum("ij,ij->j", known, known)
+        return np.asarray(np.maximum(result, 0.0))
 
     def posterior(self, rows: Ints) -> Floats:
         """Covariances of the rows' corrections among each other, without noise."""

@@ -86,15 +86,6 @@ def covariance(setting: Setting, variances: Variances, first: Atoms, second: Ato
     return result
 
 
-def spread(variances: Variances, rows: Atoms) -> Floats:
-    """Variance of each row before anything is measured, without noise."""
-    own = variances.shift.sum() + variances.slope.sum() * rows.prior**2
-    if rows.gather is not None:
-        # Pairs of one group taken as fully correlated: never too narrow.
-        own = np.asarray(rows.gather @ np.sqrt(own)) ** 2
-    return np.asarray(own + variances.group * rows.size**2)
-
-
 def _gathered(pairs: Floats, first: Atoms, second: Atoms) -> Floats:
     left = pairs if first.gather is None else first.gather @ pairs
     return np.asarray(left if second.gather is None else (second.gather @ left.T).T)

@@ -9,7 +9,7 @@ Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a
 them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
 the L2, which sends more of it to DRAM.
 
-Nobody goes faster than alone, and one more kernel never makes any of the others faster.
+Nobody goes faster than alone, and one more kernel never leaves any of the others more SMs.
 """
 
 import numba

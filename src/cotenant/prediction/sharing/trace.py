@@ -11,6 +11,8 @@ FIXED_HOLDS = 0.35
 """Share of its SMs that a kernel holds while it starts, fills and drains. Fitted on N processes under MPS of four
 models (ParvaGPU, A100-80GB: ResNet-50, VGG-16, DenseNet-121, MobileNetV2)."""
 
+PLAIN_WAVES = 4
+"""Rounds of thread blocks of a kernel of which only its time is known."""
 _LEAST = 1e-6
 """A copy engine holds no SM; the engine wants something to divide by."""
 _SHORTEST_NS = 1.0
@@ -95,7 +97,7 @@ def plain_trace(
         tensor=ones * 0.0,
         launch_ns=ones * (host_ns / kernels),
         slot=np.zeros(kernels, np.int64),
-        block_ns=ones * (device_ns / kernels),
+        block_ns=ones * (device_ns / kernels / PLAIN_WAVES),
         holds=ones * occupancy,
         waited=0.0 * ones,
     )

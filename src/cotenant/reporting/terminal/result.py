@@ -31,7 +31,7 @@ def result_parts(result: Result) -> tuple[RenderableType, ...]:
     return (
         *answer_parts(result.answer),
         heading(result.manifests, result.summary),
-        *summary_tables(result.summary, result.reasons),
+        *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
         *device_tables(result.device_use),
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),

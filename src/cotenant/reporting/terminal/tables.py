@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -11,7 +12,7 @@ from rich.text import Text
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.measure.checks import CHECKS
+from cotenant.measure.checks import CHECKS, hint_for
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, Interval, amount, ratio, with_interval, without_interval
@@ -21,7 +22,11 @@ MOST_NAMES = 3
 ALONE_HEADING = "alone on the whole device"
 
 
-def summary_tables(summary: Summary, reasons: Mapping[str, str] = MappingProxyType({})) -> tuple[RenderableType, ...]:
+def summary_tables(
+    summary: Summary,
+    reasons: Mapping[str, str] = MappingProxyType({}),
+    windows: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[RenderableType, ...]:
     """For each condition that was measured (device, settings, load): its tenants and its mixes; then what failed."""
     parts: list[RenderableType] = []
     conditions = list(dict.fromkeys(_condition(tenant.cell) for tenant in summary.tenants))
@@ -32,7 +37,7 @@ def summary_tables(summary: Summary, reasons: Mapping[str, str] = MappingProxyTy
         parts.append(tenants_table(tenants))
         if mixes:
             parts.append(mixes_table(mixes))
-    failed = failed_checks(summary.mixes, reasons)
+    failed = failed_checks(summary.mixes, reasons, windows)
     return (*parts, failed) if failed is not None else tuple(parts)
 
 
@@ -105,7 +110,11 @@ def sentence_list(sentences: Sequence[str]) -> Table:
     return table
 
 
-def failed_checks(mixes: Sequence[MixSummary], reasons: Mapping[str, str] = MappingProxyType({})) -> Text | None:
+def failed_checks(
+    mixes: Sequence[MixSummary],
+    reasons: Mapping[str, str] = MappingProxyType({}),
+    windows: Mapping[str, Any] = MappingProxyType({}),
+) -> Text | None:
     """Every check that failed: in how many trials, of which mixes, the latest reason, and what helps."""
     trials: Counter[str] = Counter()
     where: dict[str, list[str]] = {}
@@ -124,7 +133,7 @@ def failed_checks(mixes: Sequence[MixSummary], reasons: Mapping[str, str] = Mapp
         if name in reasons:
             text.append(f"\n  the latest: {literal(reasons[name])}")
         if check:
-            text.append("\n  hint: ", "cyan").append(check.hint)
+            text.append("\n  hint: ", "cyan").append(hint_for(check, windows))
     return text
 
 

@@ -199,8 +199,8 @@ class _Source:
             return self._ask(question)
         except duckdb.Error as error:
             if self._tolerant and self._encoding == "utf-8" and "utf-8" in str(error):
-                self._encoding = "latin-1"  # every byte is a letter there: the line then fails for what it holds
-                return self._ask(question)
+                self._encoding = "latin-1"  # nearly every byte is a letter there: the line then fails for what it holds
+                return self.ask(question)
             first = str(error).splitlines()[0].partition("Error: ")[2] or str(error).splitlines()[0]
             raise DataError(
                 f"{self._path} can't be read as text: {first}.", hint="check that it is the file that the tool wrote"

@@ -125,9 +125,7 @@ def _efficientnet_v2(
     )
 
 
-def _classic(
-    name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str
-) -> ModelEntry:
+def _classic(name: str, family: str, blocks: tuple[int, ...], *, params: int, about: str, page: str) -> ModelEntry:
     minis: dict[str, dict[str, Any]] = {
         "vgg": {"blocks": (1, 1, 1, 1, 1), "thin": 4, "hidden": 64},
         "densenet": {"blocks": (2, 2, 3, 2), "thin": 4},
@@ -270,7 +268,12 @@ VISION: tuple[ModelEntry, ...] = (
     _efficientnet_v2("l", _V2_LARGE, _MINI_V2_LARGE, 118_515_272, 480),
     *(
         _classic(
-            f"vgg{depth}", "vgg", blocks, params=params, about=f"VGG-{depth}, 3x3 convolutions alone", page=f"vgg{depth}"
+            f"vgg{depth}",
+            "vgg",
+            blocks,
+            params=params,
+            about=f"VGG-{depth}, 3x3 convolutions alone",
+            page=f"vgg{depth}",
         )
         for depth, blocks, params in (
             (11, (1, 1, 2, 2, 2), 132_863_336),
@@ -281,8 +284,12 @@ VISION: tuple[ModelEntry, ...] = (
     ),
     *(
         _classic(
-            f"densenet{depth}", "densenet", blocks,
-            params=params, about=f"DenseNet-{depth}, growth 32", page=f"densenet{depth}",
+            f"densenet{depth}",
+            "densenet",
+            blocks,
+            params=params,
+            about=f"DenseNet-{depth}, growth 32",
+            page=f"densenet{depth}",
         )
         for depth, blocks, params in (
             (121, (6, 12, 24, 16), 7_978_856),
@@ -291,8 +298,12 @@ VISION: tuple[ModelEntry, ...] = (
         )
     ),
     _classic(
-        "inception-v3", "inception", (),
-        params=23_834_568, about="Inception-v3 without its auxiliary head", page="inception_v3",
+        "inception-v3",
+        "inception",
+        (),
+        params=23_834_568,
+        about="Inception-v3 without its auxiliary head",
+        page="inception_v3",
     ),
     _YOLOS_SMALL,
     _POINTNET,

@@ -1,0 +1,129 @@
+"""Predictions for planning on simulated GPUs by the event engine: for the mixes that decide.
+
+The kernels of all tenants run against each other under seeded arrivals. Of a generating tenant the engine says how much
+its neighbours slow it down, and the closed form the rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.api.plan_predictor import CLOSED, ClosedForm, Seats
+from cotenant.api.plan_profiles import Simulation
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.solver.problem import Floats, Ints
+
+if TYPE_CHECKING:
+    from cotenant.prediction.sharing.simulate import Player
+
+ENGINE = "simulated (event engine)"
+LEAST_REQUESTS, LONGEST_S, SHORTEST_S = 400, 120.0, 4.0
+
+
+class Engine:
+    """The event engine, mix by mix; remembers its answers."""
+
+    def __init__(self, simulation: Simulation, rough: ClosedForm, *, seed: int = 1) -> None:
+        self.simulation, self.rough, self.seed = simulation, rough, seed
+        self._known: dict[tuple[object, ...], Floats] = {}
+
+    def __call__(self, mixes: Mixes, /) -> Predicted:
+        """What would happen: latencies by the engine, the rest as the closed form has it."""
+        rough = self.rough(mixes)
+        half = self.simulation.half_width(mixes.sharing, closed=False)
+        estimate = np.stack([self._quantiles(mixes, row) for row in range(len(mixes.tenants))])
+        latency = Range(estimate / (1 + half), estimate, estimate * (1 + half))
+        measured = np.array(
+            [not one.startswith(CLOSED) for one in rough.basis]
+        )  # a measurement is closer than any look
+        kept = [
+            np.where(measured[:, None, None], getattr(rough.latency_ms, end), getattr(latency, end))
+            for end in ("lower", "estimate", "upper")
+        ]
+        basis = tuple(one if one != CLOSED else ENGINE for one in rough.basis)
+        return replace(rough, latency_ms=Range(*kept), basis=basis)
+
+    def _quantiles(self, mixes: Mixes, row: int) -> Floats:
+        """Seats x objectives."""
+        seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
+        key = (mixes.device, mixes.sharing, tuple(
+            (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
+             str(float(mixes.share[row, s]))) for s in seats))  # fmt: skip
+        if key not in self._known:
+            self._known[key] = self._simulated(mixes, row, seats)
+        return self._known[key]
+
+    def _simulated(self, mixes: Mixes, row: int, seats: Sequence[int]) -> Floats:
+        from cotenant.prediction.sharing.layout import TURNS
+        from cotenant.prediction.sharing.simulate import simulate
+
+        one = Mixes(
+            mixes.device,
+            mixes.sharing,
+            mixes.tenants[row : row + 1],
+            mixes.rate_rps[row : row + 1],
+            mixes.batch[row : row + 1],
+            mixes.share[row : row + 1],
+        )
+        batches = self._batches(one)
+        rates = np.where(one.rate_rps > 0, one.rate_rps / batches, 0.0)[0]
+        slowest = min((float(rates[seat]) for seat in seats if rates[seat] > 0), default=1.0)
+        window_s = float(np.clip(LEAST_REQUESTS / slowest, SHORTEST_S, LONGEST_S))
+        players = [
+            self._player(one, seat, order, batch=int(batches[0, seat]), rate=float(rates[seat]), window_s=window_s)
+            for order, seat in enumerate(seats)
+        ]
+        turns = TURNS if mixes.sharing == "processes" and len(players) > 1 else None
+        outcome = simulate(players, window_end_ns=window_s * 1e9, slicing=turns, seed=self.seed)
+        result = np.zeros((mixes.tenants.shape[1], self.simulation.objectives))
+        slowdown = np.ones(one.tenants.shape)
+        for requests, player, seat in zip(outcome.requests, players, seats, strict=True):
+            due = 0 if player.arrivals_ns is None else player.arrivals_ns.size
+            kept_up = requests.done.size >= 0.98 * due and requests.done.size > 0
+            served = np.median(requests.done - requests.started) if kept_up else np.inf
+            tenant = int(one.tenants[0, seat])
+            alone = self.simulation.profile(
+                one.device, tenant, int(batches[0, seat]), one.sharing, float(one.share[0, seat])
+            ).alone_ms
+            slowdown[0, seat] = max(float(served) / 1e6 / alone, 1.0)
+            gather = (one.batch[0, seat] - 1) / max(float(one.rate_rps[0, seat]), 1e-9) * 1e3
+            times = (requests.done - requests.intended) / 1e6 + gather
+            for place, objective in enumerate(self.simulation.tenants[tenant].objectives):
+                result[seat, place] = np.quantile(times, objective.quantile) if kept_up else np.inf
+        table = Seats.of(self.simulation, one)
+        generating = table.outputs[0] > 1
+        if generating.any():
+            result[generating] = self.rough.latency(one, table, slowdown)[0][generating]
+        return result
+
+    def _batches(self, mixes: Mixes) -> Ints:
+        """Batches as the engine runs them: of generating tenants, as many sequences as are active on average."""
+        table = Seats.of(self.simulation, mixes)
+        active = mixes.rate_rps / 1e3 * (table.first + (table.outputs - 1) * table.step)
+        usual = np.clip(np.round(active), 1, mixes.batch).astype(np.int64)
+        return np.where(table.outputs > 1, usual, mixes.batch)
+
+    def _player(self, mixes: Mixes, seat: int, order: int, *, batch: int, rate: float, window_s: float) -> "Player":
+        from cotenant.prediction.sharing.simulate import Player
+        from cotenant.tenancy.arrivals import arrivals_ns
+        from cotenant.tenancy.load import Load
+
+        tenant = int(mixes.tenants[0, seat])
+        part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
+        trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part)
+        due = None
+        if rate > 0:
+            cv = max(self.simulation.tenants[tenant].cv / float(np.sqrt(batch)), 0.05)
+            load = Load(kind="gamma", rate_rps=rate, cv=cv)
+            due = arrivals_ns(load, seed=self.seed + order, horizon_s=window_s)
+        return Player(
+            trace,
+            outstanding=0 if rate > 0 else 1,
+            arrivals_ns=due,
+            sm_domain=part.sm_domain,
+            dram_domain=part.dram_domain,
+            priority=self.simulation.tenants[tenant].priority,
+            first_output=first,
+        )

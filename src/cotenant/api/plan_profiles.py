@@ -1,0 +1,156 @@
+"""Every tenant alone on every part of a simulated GPU, and how far such figures can be trusted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.planning.mixes.tenants import ServingTenant
+from cotenant.planning.solver.problem import Floats
+
+if TYPE_CHECKING:
+    from cotenant.devices.simulated.device import SimulatedGpu
+    from cotenant.planning.tenants_file import PlannedEntry
+    from cotenant.prediction.sharing.layout import Part
+    from cotenant.prediction.sharing.trace import Trace
+
+WHOLE = -1.0
+"""Stands for the whole device where parts are numbers."""
+NOT_VALIDATED = 0.5
+"""Mean error that is assumed of a way to share that nothing was compared with."""
+ENGINE_DISAGREES = 0.15
+"""Half-width for the closed form against the engine, beside the simulation's own error."""
+_TEMPERATURE_C = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A batch of one tenant alone on a part of a GPU."""
+
+    alone_ms: float
+    first_ms: float
+    """Until its first output; all of it where there is none before the end."""
+    step_ms: float
+    """Per output after the first; 0: there is one only."""
+    device_ms: float
+    """Its kernels behind each other."""
+    holds: float
+    """Share of the GPU's SMs while they run."""
+    moves: float
+    """Share of its bandwidth while they run."""
+    memory_bytes: float
+    outputs: int
+    """Per request; 1: it doesn't generate."""
+
+
+class Simulation:
+    """Profiles of all tenants on all kinds of simulated GPUs, found when they are asked for."""
+
+    def __init__(
+        self,
+        tenants: Sequence[ServingTenant],
+        entries: Mapping[str, "PlannedEntry"],
+        gpus: Mapping[str, "SimulatedGpu"],
+        *,
+        risk: float,
+    ) -> None:
+        self.tenants, self.gpus, self.risk = tenants, gpus, risk
+        self._entries = [entries[tenant.name] for tenant in tenants]
+        self._profiles: dict[tuple[str, int, int, str, float], Profile] = {}
+        self.scale: Floats = np.ones(len(tenants))
+        """By tenant: measured time alone over the simulated one."""
+        self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
+
+    def profile(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
+        """One of them; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
+        key = (device, tenant, batch, sharing if np.isfinite(share) else "", share if np.isfinite(share) else WHOLE)
+        if key not in self._profiles:
+            self._profiles[key] = self._found(device, tenant, batch, sharing, share)
+        return self._profiles[key]
+
+    def forget(self) -> None:
+        """Find profiles anew; the scale has changed."""
+        self._profiles.clear()
+
+    def trace(self, device: str, tenant: int, batch: int, part: "Part") -> "tuple[Trace, int, int]":
+        """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
+        gpu, entry = self.gpus[device], self._entries[tenant]
+        request = gpu.request(gpu.spec(entry.at_batch(batch)))
+        outputs = sum(stage == "decode" for stage in request.stages) + 1
+        trace = gpu.trace(request, part, gpu.controls({}))
+        scale = float(self.scale[tenant])
+        if scale != 1:
+            trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
+        return trace, request.first_output, outputs
+
+    def part(self, device: str, sharing: str, share: float, domain: int = 0) -> "Part":
+        """The part of a GPU that a seat has."""
+        from cotenant.prediction.sharing.layout import Part
+
+        gpu = self.gpus[device].gpu
+        if not np.isfinite(share):
+            return Part(gpu.sms, 0, gpu.sms, gpu.memory_bytes)
+        if sharing == "mig":
+            assert gpu.mig is not None
+            name = list(gpu.mig.profiles)[int(share)]
+            one = gpu.mig.profiles[name]
+            size = int(one.memory_gib * 2**30)
+            dram = one.memory_slices / gpu.mig.memory_slices
+            return Part(one.sms, domain, one.sms, size, dram_domain=domain, dram_share=dram, label=name)
+        return Part(max(1, int(gpu.sms * share / 100)), 0, gpu.sms, gpu.memory_bytes)
+
+    def law_half_width(self) -> float:
+        """Of what the closed form's queue says where times are measured."""
+        return self._half(ENGINE_DISAGREES)
+
+    def _half(self, mean_error: float) -> float:
+        from scipy.special import ndtri
+
+        return mean_error * float(np.sqrt(np.pi / 2)) * float(ndtri(1 - self.risk))
+
+    def half_width(self, sharing: str, *, closed: bool) -> float:
+        """Of an interval that is exceeded as often as the risk says, from the simulation's validated errors."""
+        from cotenant.prediction.trust import classes
+
+        way = "mps" if sharing == "streams" else sharing
+        errors = []
+        for wanted in (("alone", "time"), (way, "slowdown")):
+            seen = [error.mean_error for (kind, of), error in classes().items() if (kind.sharing, of) == wanted]
+            errors.append(sum(seen) / len(seen) if seen else NOT_VALIDATED)
+        return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
+
+    def power_w(self, device: str, busy: float, bandwidth: float) -> float:
+        """On average, at its boost clock."""
+        from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
+
+        gpu = self.gpus[device].gpu
+        curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))
+        leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
+        return float(min(curve.board_w + curve.dynamic_w[-1] + leaking, gpu.power.limit_w))
+
+    def _found(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
+        gpu, entry = self.gpus[device], self._entries[tenant]
+        part = self.part(device, sharing, share)
+        trace, first, outputs = self.trace(device, tenant, batch, part)
+        alone = _alone_ns(trace, trace.duration_ns.size) + trace.before_ns + trace.after_ns
+        until = alone if first < 0 else _alone_ns(trace, first + 1) + trace.before_ns
+        working = trace.duration_ns.sum()
+        whole = part.domain_sms / gpu.gpu.sms
+        return Profile(
+            alone_ms=alone / 1e6,
+            first_ms=until / 1e6,
+            step_ms=(alone - until) / max(outputs - 1, 1) / 1e6 if first >= 0 else 0.0,
+            device_ms=working / 1e6,
+            holds=float((trace.occupancy * trace.duration_ns).sum() / working) * whole,
+            moves=float((trace.dram * trace.duration_ns).sum() / working) * part.dram_share,
+            memory_bytes=float(gpu.memory_bytes(gpu.spec(entry.at_batch(batch)))),
+            outputs=outputs if first >= 0 else 1,
+        )
+
+
+def _alone_ns(trace: "Trace", kernels: int) -> float:
+    """From the first launch to the end of the last of the first kernels."""
+    launched = np.cumsum(trace.launch_ns[:kernels])
+    behind = np.cumsum(trace.duration_ns[:kernels][::-1])[::-1]
+    return float(np.max(launched + behind))

@@ -1,0 +1,47 @@
+"""Simulated numbers carry the simulation's own error in their intervals."""
+
+import pytest
+
+from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.analyse.sharing.model_error import of_metric, time_range, widened
+from cotenant.prediction.trust import Class, classes, error_of
+from cotenant.tenancy.records import ModelError
+
+ERROR = ModelError("kind", True, "", time=(0.8, 1.25), slowdown=(0.5, 2.0), tail=(0.4, 2.5))
+
+
+def test_an_interval_holds_noise_and_the_models_error():
+    number = widened(Estimate(5.8, 5.7, 5.9, 3, "t"), ERROR.slowdown)
+    assert (number.lo, number.hi) == pytest.approx((2.85, 11.8))
+    assert "simulation's error" in number.method
+
+
+def test_a_bias_never_makes_an_interval_narrower_than_the_noise():
+    number = widened(Estimate(2.0, 1.9, 2.1, 3, "t"), (1.1, 1.3))
+    assert (number.lo, number.hi) == pytest.approx((1.9, 2.73))
+
+
+def test_a_time_beside_others_has_both_errors_and_a_time_alone_only_its_own():
+    assert time_range(ERROR, solo=True) == (0.8, 1.25)
+    low, high = time_range(ERROR, solo=False)
+    assert low < 0.5
+    assert high > 2.0
+
+
+def test_total_work_falls_where_slowdowns_may_rise():
+    assert of_metric("stp", [ERROR, ERROR]) == pytest.approx((0.5, 2.0))
+    assert of_metric("fairness", [ERROR]) == pytest.approx((0.5, 2.0))
+
+
+def test_what_was_never_compared_is_not_validated_and_as_wide_as_the_widest():
+    found = error_of(Class("kepler", "eager", "vision", "mps", calibrated=False), "slowdown")
+    assert not found.validated
+    assert found.sentence == "not validated"
+    known = [error for (_, quantity), error in classes().items() if quantity == "slowdown"]
+    assert known
+    assert found.low == min(error.low for error in known)
+    assert found.high == max(error.high for error in known)
+
+
+def test_every_shipped_class_has_rows_behind_it():
+    assert all(error.n > 0 and error.low < error.high for error in classes().values())

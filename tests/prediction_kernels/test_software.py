@@ -1,0 +1,66 @@
+"""How software executes a model changes its kernels and what its host pays for them."""
+
+import pytest
+
+from cotenant.devices.simulated.request import request_of
+from cotenant.errors import WorkloadError
+from cotenant.prediction.kernels.software import EXECUTIONS
+from cotenant.workloads import find
+from cotenant.workloads.protocol import SOFTWARE, WorkloadSpec
+
+
+def request(name="llama-3.2-1b-mini", **options):
+    return request_of(WorkloadSpec(name=name, dtype="float16", **options))
+
+
+def host_ns(one, architecture="ampere"):
+    return one.execution.launch_ns(one.kernels, architecture).sum()
+
+
+def test_every_word_of_a_study_has_an_execution():
+    assert set(EXECUTIONS) == set(SOFTWARE)
+
+
+def test_a_server_of_language_models_launches_less_and_copies_no_cache():
+    eager, served = request(mode="decode"), request(mode="decode", software="vllm")
+    assert len(served.kernels) < len(eager.kernels) / 2
+    assert "cat" in eager.kernels.names
+    assert "cat" not in served.kernels.names
+
+
+def test_graphs_run_the_same_kernels_and_spare_the_host():
+    eager, graphs = request(), request(software="graphs")
+    assert len(eager.kernels) == len(graphs.kernels)
+    assert host_ns(graphs) < host_ns(eager) / 10
+
+
+def test_old_hosts_take_longer_and_backward_launches_less():
+    step = request("resnet18-mini", batch=2, train=True)
+    assert host_ns(step, "volta") > 2 * host_ns(step, "ampere")
+    forward = step.execution.launch_ns(step.kernels, "ampere")[step.slot == 1].mean()
+    assert step.execution.launch_ns(step.kernels, "ampere")[step.slot == 2].mean() < forward
+
+
+def test_weight_gradients_of_convolutions_are_split_over_the_device():
+    from cotenant.devices.simulated.catalogue import find_gpu
+    from cotenant.prediction.kernels.columns import KINDS
+    from cotenant.prediction.kernels.cost import solo_costs
+
+    step = request("resnet18-mini", batch=256, train=True)
+    costs = solo_costs(step.kernels, find_gpu("rtx-3090"))
+    gradients = step.kernels.kind == KINDS.index("weight_gradient")
+    assert gradients.any()
+    assert costs.sms[gradients].mean() > 0.5 * find_gpu("rtx-3090").sms
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("bert-base-mini", {"software": "vllm"}, "vLLM serves decoders"),
+        ("bert-base-mini", {"software": "tensorrt", "train": True}, "runs inference, not training"),
+        ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no cache of keys and values"),
+    ],
+)
+def test_what_software_can_not_do_is_refused_in_a_sentence(name, options, words):
+    with pytest.raises(WorkloadError, match=words):
+        find(name).check(WorkloadSpec(name=name, **options))

@@ -1,0 +1,62 @@
+"""Classes of rows: errors, intervals that cover, the best simple law; and the product driven as a user does."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cotenant.prediction.trust import Class
+from validation.product import ask
+from validation.users.classes import judge
+from validation.users.page import markdown
+from validation.users.row import UserRow
+
+DATA = Path(os.environ.get("COTENANT_DATA") or Path(__file__).parents[2].parent / "shared" / "data")
+KIND = Class("ampere", "eager", "vision", "mps", calibrated=False)
+
+
+def rows(count=60, groups=6, spread=0.1):
+    noise = np.random.default_rng(1).normal(0.0, spread, count)
+    return [
+        UserRow(
+            "demo", str(n), f"model {n % groups}", KIND, "slowdown", float(np.exp(noise[n])) * 2, 2.0, features=(2.0,)
+        )
+        for n in range(count)
+    ]
+
+
+def test_intervals_of_other_groups_cover_what_is_left_out():
+    [judged] = judge(rows())
+    assert judged.error.n == 60
+    assert judged.coverage >= 0.85
+    assert judged.error.low < 1 < judged.error.high
+    assert judged.half_width < 2.5 * judged.error.mean_error
+
+
+def test_a_law_that_is_nearer_is_said_so():
+    biased = [UserRow("demo", "x", f"g{n}", KIND, "slowdown", 3.0, 2.0) for n in range(30)]
+    [judged] = judge(biased)
+    assert judged.law_is_better
+    assert "**0.0 (a constant)**" in markdown([judged], biased)
+
+
+def test_a_study_is_carried_out_as_a_run_would():
+    found = ask({
+        "device": "sim:a100-sxm4-40gb",
+        "tenants": {"a": {"workload": "resnet18-mini", "batch": 8}},
+        "mixes": [{"copies": {"a": [2]}}],
+        "sharing": ["processes", "mps"],
+        "window": "0.2s",
+    })  # fmt: skip
+    assert found.solo["a"].mean_ms > 0
+    assert {sharing for _, sharing in found.shared} == {"processes", "mps"}
+
+
+@pytest.mark.skipif(not (DATA / "sharing").is_dir(), reason=f"no measured data in {DATA} (set COTENANT_DATA)")
+def test_turns_of_a_large_model_are_within_a_tenth_of_what_was_measured():
+    from validation.users.sharing import nos
+
+    turns = [row for row in nos(DATA) if row.kind.sharing == "processes" and not row.kind.calibrated]
+    assert len(turns) == 3
+    assert all(row.simulated == pytest.approx(row.measured, rel=0.1) for row in turns)
