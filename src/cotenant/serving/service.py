@@ -95,7 +95,7 @@ class Service:
         return result
 
     async def generate(
-        self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], None] | None = None
+        self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], bool | None] | None = None
     ) -> list[int]:
         """New tokens for a prompt; ``sink`` gets them as they are made.
 
@@ -127,7 +127,7 @@ class Service:
         *,
         scale: float,
         steps: int | None = None,
-        sink: Callable[[list[int]], None] | None = None,
+        sink: Callable[[list[int]], bool | None] | None = None,
     ) -> Any:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)
