@@ -42,10 +42,10 @@ def test_a_killed_worker_is_503_with_retry_after_then_back_and_others_are_served
     [
         b"\x00\xff" * 500,
         b"GET / HTTP/9.9\r\n\r\n",
-        b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
-        b"POST /v2/models/%2e%2e%2f/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
-        b"GET /v2/models/" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        b"POST /v2/models/%2e%2e%2f/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET /v2/models/" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
     ids=["bytes", "version", "length", "chunks", "path", "long"],
 )
@@ -59,7 +59,7 @@ def test_rubbish_hurts_only_its_sender(server, rubbish):
 
 
 def test_a_client_that_stops_half_way_holds_nobody_up(server):
-    head = b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
+    head = b"POST /v2/models/bert/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(head)
         assert server.ask("/v2/models/bert/infer", IDS)[0] == 200
@@ -67,7 +67,7 @@ def test_a_client_that_stops_half_way_holds_nobody_up(server):
 
 def test_a_client_that_leaves_in_the_middle_of_a_stream_frees_its_request(server):
     body = b'{"model": "gpt", "prompt": "a", "max_tokens": 400, "stream": true}'
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(head + body)
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
