@@ -10,7 +10,7 @@ TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
-.PHONY: demo test check bench validate docs docs-serve reference wheel aa storm clean storm
+.PHONY: demo test check bench soak validate docs docs-serve reference wheel aa storm clean storm
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -26,6 +26,9 @@ check: $(TESTED)          ## style, types, layers
 	$(BIN)/ruff format --check src tests benchmarks validation docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+soak: $(TESTED)           ## a server at 120 % load for an hour: nothing may grow (SECONDS=60 for a short one)
+	cd benchmarks/serving && ../../$(BIN)/python soak.py --seconds $(or $(SECONDS),3600)
 
 bench: $(TESTED)          ## speed and memory, as ratios from one run; writes docs/performance.md
 	$(PIP) --editable ".[bench]"

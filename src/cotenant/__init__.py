@@ -84,12 +84,14 @@ if TYPE_CHECKING:
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
+    from cotenant.api.top import server_status as server_status
     from cotenant.api.verify import verify as verify
     from cotenant.api.view import view as view
     from cotenant.devices import DeviceInfo as DeviceInfo
     from cotenant.devices.protocol import Finding as Finding
     from cotenant.devices.simulated.calibrated import CalibratedTenant as CalibratedTenant
     from cotenant.devices.simulated.calibrated import Calibration as Calibration
+    from cotenant.errors import BadInput as BadInput
     from cotenant.errors import CotenantError as CotenantError
     from cotenant.errors import DatabaseError as DatabaseError
     from cotenant.errors import DataError as DataError
@@ -98,7 +100,9 @@ if TYPE_CHECKING:
     from cotenant.errors import DoesNotFit as DoesNotFit
     from cotenant.errors import PredictionError as PredictionError
     from cotenant.errors import QueryError as QueryError
+    from cotenant.errors import Refused as Refused
     from cotenant.errors import RunFolderError as RunFolderError
+    from cotenant.errors import ServingError as ServingError
     from cotenant.errors import SharingUnavailable as SharingUnavailable
     from cotenant.errors import StudyError as StudyError
     from cotenant.errors import TenantFailed as TenantFailed
@@ -158,6 +162,7 @@ _HOMES = {
     "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
+    "api.top": "server_status",
     "api.verify": "verify",
     "api.view": "view",
     "analyse.comparison.history": "History",
@@ -182,8 +187,8 @@ _HOMES = {
     "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (
-        "CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit PredictionError QueryError "
-        "RunFolderError SharingUnavailable StudyError TenantFailed WorkloadError"
+        "BadInput CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit PredictionError QueryError "
+        "Refused RunFolderError ServingError SharingUnavailable StudyError TenantFailed WorkloadError"
     ),
     "measure.batching.answer": "BatchAnswer",
     "measure.selftest": "SelfTest",

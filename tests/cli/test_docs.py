@@ -66,8 +66,28 @@ GUIDE_STUDIES = [
     (page.name, block)
     for page in sorted(ROOT.glob("docs/guide/*.md"))
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    if re.search(r"^tenants:", block, flags=re.MULTILINE)
+    if re.search(r"^tenants:", block, flags=re.MULTILINE) and page.name not in ("plan.md", "serve.md")
 ]
+
+
+def test_the_tenants_of_the_guide_to_planning_can_be_planned_for(tmp_path):
+    from cotenant.planning.tenants_file import read_tenants
+
+    text = (ROOT / "docs/guide/plan.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL) if "tenants:" in block]
+    assert blocks
+    for block in blocks:
+        (tmp_path / "tenants.yaml").write_text(block, encoding="utf-8")
+        assert read_tenants(tmp_path / "tenants.yaml").tenants
+
+
+def test_the_tenants_of_the_guide_to_serving_can_be_served(tmp_path):
+    from cotenant.serving.tenants_file import read_tenants
+
+    text = (ROOT / "docs/guide/serve.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "tenants.yaml").write_text(block, encoding="utf-8")
+    assert set(read_tenants(tmp_path / "tenants.yaml").tenants) == {"bert", "conv", "gpt"}
 
 
 @pytest.mark.parametrize("text", [text for _, text in GUIDE_STUDIES], ids=[name for name, _ in GUIDE_STUDIES])

@@ -161,3 +161,32 @@ def test_metrics_add_up():
     assert len(names) == len(set(names))
     bert = next(one for one in status["tenants"] if one["tenant"] == "bert")
     assert (bert["served"], bert["1min"]["attainment"], status["in_flight"]) == (3, 1.0, 0)
+
+
+def test_pages_of_other_sites_can_not_use_a_server_without_keys():
+    async def scenario(client):
+        async def infer(**headers):
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            return (await client.post("/v2/models/bert/infer", IDS, headers=sent)).status
+
+        return [
+            await infer(host="localhost:8700"),
+            await infer(host="[::1]:8700"),
+            await infer(host="127.0.0.1"),
+            await infer(host="evil.example:8700"),
+            await infer(host="127.0.0.1.evil.example"),
+            await infer(host="localhost", sec_fetch_site="same-origin"),
+            await infer(host="localhost", sec_fetch_site="cross-site"),
+        ]
+
+    assert run(scenario) == [200, 200, 200, 421, 421, 200, 403]
+
+
+def test_a_key_opens_under_any_name():
+    key, hashed = new_key()
+
+    async def scenario(client):
+        headers = {"host": "models.example", "authorization": f"Bearer {key}"}
+        return (await client.post("/v2/models/bert/infer", IDS, headers=headers)).status
+
+    assert run(scenario, keys=dict.fromkeys(("bert", "conv", "gpt"), hashed)) == 200

@@ -50,6 +50,16 @@ def test_a_stop_text_cuts_the_answer_and_is_not_part_of_it():
     assert answer["choices"][0]["finish_reason"] == "stop"
 
 
+def test_an_answer_that_a_stop_text_ended_was_served_and_nothing_stays_behind():
+    async def scenario(client):
+        await client.post("/v1/completions", {"model": "gpt", "prompt": "a", "max_tokens": 100, "stop": "@@@"})
+        await client.service.conductor.drained()
+        one = client.service.measures.of("gpt")
+        return one.served, dict(one.why), client.service.conductor.scheduler.unanswered
+
+    assert run(scenario) == (1, {}, 0)
+
+
 def test_embeddings_as_numbers_or_base64():
     numbers = ask("/v1/embeddings", {"model": "bert", "input": ["a", "bc"]}).json()
     assert [one["embedding"] for one in numbers["data"]] == [[0.0] * 4] * 2

@@ -20,8 +20,8 @@ def serve(
     """Serve the tenants of a file until SIGTERM or Ctrl-C; then finish what was accepted.
 
     Args:
-        tenants: The YAML file.
-        device: Instead of the file's device.
+        tenants: A tenants file, or a plan.
+        device: Instead of the file's device; of a plan, which of its devices.
         listening: Where to listen; 127.0.0.1:8700 by default.
         ready: Told the address, once requests can be sent.
 
@@ -29,8 +29,10 @@ def serve(
         CotenantError: The file is wrong, a tenant can't be served, or the extra packages aren't there.
     """
     import asyncio
+    from dataclasses import replace
 
     from cotenant.errors import ServingError
+    from cotenant.reporting.browser.live import live_page
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
 
@@ -42,9 +44,12 @@ def serve(
         raise ServingError(
             f"The server needs the package {error.name}.", hint="Install it: pip install 'cotenant[serve]'"
         ) from None
-    file = read_tenants(tenants)
+    file = read_tenants(tenants, device)
+    where = listening or Listening()
+    if where.page is None:
+        where = replace(where, page=live_page())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(file, listening or Listening(), device=device, ready=ready))
+        runner.run(serve(file, where, ready=ready))
 
 
 def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
@@ -62,4 +67,4 @@ def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, 
     from cotenant.serving.dry_run import simulate_contracts
     from cotenant.serving.tenants_file import read_tenants
 
-    return simulate_contracts(read_tenants(tenants), device=device, seconds=seconds, seed=seed)
+    return simulate_contracts(read_tenants(tenants, device), seconds=seconds, seed=seed)

@@ -29,6 +29,7 @@ VERBS = {
     "db": "Keep runs of all machines in one place: who is slow?",
     "plan": "Plan who shares which device, how, and at what cost.",
     "serve": "Serve several models on one device, each by its objective.",
+    "top": "Show how a running server stands.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that fit a name.",

@@ -23,7 +23,7 @@ is finished; a second one ends it at once.
 """
 
 
-@click.command("serve", short_help="Serve several models, each with an objective.", epilog=EPILOG)
+@click.command("serve", epilog=EPILOG)
 @click.argument("tenants", required=False, type=click.Path(path_type=Path))
 @click.option("--device", metavar="NAME", help="Instead of the file's device: cpu, cpu:1, cuda:0, sim:NAME.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
@@ -33,6 +33,10 @@ is finished; a second one ends it at once.
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
 @click.option("--drain", "drain_s", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, show_default=True,
               help="How long accepted requests may take to end after SIGTERM.")  # fmt: skip
+@click.option("--record", metavar="DIR", type=click.Path(path_type=Path, file_okay=False),
+              help="Keep served traffic as runs in this folder: `cotenant show` reads them.")  # fmt: skip
+@click.option("--record-most", metavar="GIB", type=click.FloatRange(min=0.01), default=1.0, show_default=True,
+              help="Disk space for recorded traffic; the oldest goes first.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Simulate the contracts under the stated loads, and say what is kept.")
 @click.option("--new-key", is_flag=True, help="Print a new API key and its hash, and do nothing else.")
 @as_json
@@ -45,6 +49,8 @@ def command(
     tls_cert: str | None,
     tls_key: str | None,
     drain_s: float,
+    record: Path | None,
+    record_most: float,
     dry_run: bool,
     new_key: bool,
     as_json: bool,
@@ -93,6 +99,6 @@ def command(
             talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
 
     talk.print("Starting workers and measuring what requests cost.")
-    listening = Listening(host, port, tls_cert, tls_key, drain_s)
+    listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30))
     serve(tenants, device=device, listening=listening, ready=ready)
     return None

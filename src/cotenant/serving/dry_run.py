@@ -43,9 +43,7 @@ class Promise:
         return all(one.kept for one in self.tenants)
 
 
-def simulate_contracts(
-    file: TenantsFile, *, device: str | None = None, seconds: float = 30.0, seed: int = 0
-) -> Promise:
+def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 0) -> Promise:
     """Measure (or, on a simulated device, predict) the costs, then simulate the contracts under the stated loads.
 
     Raises:
@@ -57,13 +55,11 @@ def simulate_contracts(
                 f"Tenant {name} states no open load, so nothing can be said about it.",
                 hint=f"Add `load: poisson(20)` to {name}.",
             )
-    costs, basis = asyncio.run(_costs(file, device))
-    return judge(file, costs, device=device or file.device, basis=basis, seconds=seconds, seed=seed)
+    costs, basis = asyncio.run(_costs(file))
+    return judge(file, costs, basis=basis, seconds=seconds, seed=seed)
 
 
-def judge(
-    file: TenantsFile, costs: Mapping[str, TenantCosts], *, device: str, basis: str, seconds: float, seed: int
-) -> Promise:
+def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int) -> Promise:
     """Simulate contracts with known costs."""
     attained: dict[str, list[float]] = {name: [] for name in file.tenants}
     tenants = [(contract, costs[contract.tenant]) for contract in file.contracts()]
@@ -77,7 +73,9 @@ def judge(
         result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))
         for name, part in result.attainment().items():
             attained[name].append(part)
-    return Promise(device, basis, seconds, tuple(_kept(file, costs, name, parts) for name, parts in attained.items()))
+    return Promise(
+        file.device, basis, seconds, tuple(_kept(file, costs, name, parts) for name, parts in attained.items())
+    )
 
 
 def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> Kept:
@@ -102,6 +100,6 @@ def _rate(tenant: ServedTenant, costs: TenantCosts) -> float:
     return tenant.load.rate_rps or 0.0
 
 
-async def _costs(file: TenantsFile, device: str | None) -> tuple[dict[str, TenantCosts], str]:
-    async with opened(file, device=device) as service:
+async def _costs(file: TenantsFile) -> tuple[dict[str, TenantCosts], str]:
+    async with opened(file) as service:
         return {name: served.costs for name, served in service.tenants.items()}, service.basis

@@ -238,7 +238,7 @@ class Admission:
         *,
         deadline: float | None = None,
         priority: int = 0,
-        sink: Callable[[list[int]], None] | None = None,
+        sink: Callable[[list[int]], bool | None] | None = None,
     ) -> Any:
         conductor, _ = self._home._at_work()  # noqa: SLF001
         steps = max(1, work.tokens - 1) if isinstance(work, Prompt) else None

@@ -18,15 +18,13 @@ from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
 
 @asynccontextmanager
-async def opened(
-    file: TenantsFile, *, device: str | None = None, patience: Patience | None = None
-) -> AsyncIterator[Service]:
+async def opened(file: TenantsFile, *, patience: Patience | None = None) -> AsyncIterator[Service]:
     """The service of a tenants file, for as long as the context is open.
 
     Raises:
         ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
     """
-    name = device or file.device
+    name = file.device
     measures = Measures()
     conductor = Conductor(
         Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add
@@ -45,7 +43,7 @@ async def opened(
             await supervisor.close()
             raise
         known = supervisor.known
-        service = Service(conductor, name, measures, supervisor.ready)
+        service = Service(conductor, name, measures, supervisor.ready, supervisor.describe)
         close = supervisor.close
     service.admin_key = file.admin_key
     for tenant, entry in file.tenants.items():

@@ -5,14 +5,17 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from cotenant.errors import ServingError
 from cotenant.serving.http.app import Application, Limits
 from cotenant.serving.opening import opened
+from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
 
@@ -30,6 +33,11 @@ class Listening:
     tls_cert: str | None = None
     tls_key: str | None = None
     drain_s: float = 30.0
+    record: Path | None = None
+    """Where served traffic is recorded; None: it isn't."""
+    record_most: int = MOST_BYTES
+    page: str | None = None
+    """The live page."""
     limits: Limits | None = None
 
 
@@ -61,15 +69,12 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
         )
 
 
-async def serve(
-    file: TenantsFile, listening: Listening, *, device: str | None = None, ready: Callable[[str, Service], None]
-) -> None:
+async def serve(file: TenantsFile, listening: Listening, *, ready: Callable[[str, Service], None]) -> None:
     """Serve until a signal says to stop; then finish what was accepted.
 
     Args:
         file: What to serve.
         listening: Where.
-        device: Instead of the file's device.
         ready: Told the address once requests can be sent.
 
     Raises:
@@ -79,7 +84,8 @@ async def serve(
 
     check_exposure(file, listening)
     with _listening(listening) as listener:
-        async with opened(file, device=device) as service:
+        async with opened(file) as service:
+            service.page = None if listening.page is None else listening.page.encode()
             config = uvicorn.Config(
                 Application(service, listening.limits or Limits()),
                 http="httptools",
@@ -97,8 +103,22 @@ async def serve(
             server = _server(uvicorn, config, service, listening.drain_s)
             scheme = "https" if listening.tls_cert else "http"
             address = listener.getsockname()
-            ready(f"{scheme}://{address[0]}:{address[1]}", service)
-            await server.serve(sockets=[listener])
+            async with _recorded(service, file, listening):
+                ready(f"{scheme}://{address[0]}:{address[1]}", service)
+                await server.serve(sockets=[listener])
+
+
+@asynccontextmanager
+async def _recorded(service: Service, file: TenantsFile, listening: Listening) -> AsyncIterator[None]:
+    if listening.record is None:
+        yield
+        return
+    recorder = Recorder(service, file, listening.record, most_bytes=listening.record_most)
+    recorder.open()
+    try:
+        yield
+    finally:
+        await recorder.close()
 
 
 def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
@@ -136,6 +156,7 @@ def _listening(listening: Listening) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((listening.host, listening.port))
+        listener.listen(CONNECTIONS)  # from here on clients can connect; they are answered once the tenants stand
     except OSError as error:
         listener.close()
         raise ServingError(

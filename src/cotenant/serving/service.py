@@ -59,9 +59,13 @@ class Service:
     device: str
     measures: Measures
     ready: Callable[[str], bool]
+    workers: Callable[[], list[dict[str, Any]]] = list
+    """Each worker process: its pid, tenants and restarts."""
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
     admin_key: str | None = None
+    page: bytes | None = None
+    """The live page, if there is one."""
     draining: bool = False
     started: float = field(default_factory=time.monotonic)
 
@@ -91,7 +95,7 @@ class Service:
         return result
 
     async def generate(
-        self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], None] | None = None
+        self, name: str, prompt: Prompt, wishes: Wishes, sink: Callable[[list[int]], bool | None] | None = None
     ) -> list[int]:
         """New tokens for a prompt; ``sink`` gets them as they are made.
 
@@ -123,7 +127,7 @@ class Service:
         *,
         scale: float,
         steps: int | None = None,
-        sink: Callable[[list[int]], None] | None = None,
+        sink: Callable[[list[int]], bool | None] | None = None,
     ) -> Any:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)

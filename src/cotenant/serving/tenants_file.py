@@ -9,7 +9,9 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.serving.plan_file import is_plan, tenants_of
 from cotenant.study.loads_and_sharings import LoadText
+from cotenant.study.places import Places
 from cotenant.study.shares import is_number
 from cotenant.study.tree import NotYaml, Tree, read
 from cotenant.study.values import Count, DtypeName, Name, Options, Seed, Switch, Text, one_of, read_duration
@@ -28,9 +30,11 @@ def _share(value: Any) -> float:
     """`40%`, `0.4` and, as in a study, `40`."""
     match = re.match(r"^(\d+(?:\.\d+)?)\s*%$", value.strip()) if isinstance(value, str) else None
     number = float(match.group(1)) / 100 if match else value
-    if not is_number(number) or not 0 < number <= 100:
+    if not match and is_number(number) and number > 1:
+        number /= 100
+    if not is_number(number) or not 0 < number <= 1:
         raise expected("a share such as 40%", value)
-    return float(number if number <= 1 else number / 100)
+    return float(number)
 
 
 def _key(value: Any) -> str:
@@ -119,11 +123,16 @@ class ServedTenant(Frozen):
 class TenantsFile(Frozen):
     """All of it."""
 
-    tenants: dict[Name, ServedTenant] = Field(min_length=1)
-    device: Text = "cpu"
-    fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = "shares"
-    threads: Count | None = None
-    admin_key: Annotated[str, PlainValidator(_key)] | None = None
+    tenants: dict[Name, ServedTenant] = Field(min_length=1, description="The tenants, by name.")
+    device: Text = Field(default="cpu", description="Where: cpu, cpu:1-3, cuda:0, sim:NAME.")
+    fairness: Annotated[str, PlainValidator(one_of("shares", "equal"))] = Field(
+        default="shares",
+        description="shares: who keeps to its share keeps its objective; equal: all attain theirs equally often.",
+    )
+    threads: Count | None = Field(default=None, description="CPU threads per operator; default: one for each core.")
+    admin_key: Annotated[str, PlainValidator(_key)] | None = Field(
+        default=None, description="Hash of the key for load, unload, drain, status and metrics."
+    )
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:
@@ -142,8 +151,12 @@ class TenantsFile(Frozen):
         return Fairness(self.fairness)
 
 
-def read_tenants(path: Path) -> TenantsFile:
-    """Read and check the file.
+def read_tenants(path: Path, device: str | None = None) -> TenantsFile:
+    """Read and check a tenants file, or one device of a plan.
+
+    Args:
+        path: The file.
+        device: Where to serve, instead of the file's device; of a plan, which of its devices.
 
     Raises:
         StudyError: with every problem: line, key, what was expected.
@@ -161,7 +174,10 @@ def read_tenants(path: Path) -> TenantsFile:
         raise StudyError(f"{path} is larger than {LARGEST_FILE // 1024} KiB", hint=_HINT)
     if not isinstance(tree.data, dict):
         raise StudyError(f"{path} holds no mapping with the key tenants", hint=_HINT)
-    return _checked(tree, path)
+    if is_plan(tree.data):
+        return _checked(Tree(tenants_of(tree.data, str(path), device), Places(str(path))), path)
+    found = _checked(tree, path)
+    return found if device is None else found.model_copy(update={"device": device})
 
 
 def _checked(tree: Tree, path: Path) -> TenantsFile:

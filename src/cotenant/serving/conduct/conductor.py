@@ -32,7 +32,8 @@ from cotenant.serving.conduct.crew import Crew, Worker
 from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.worker.station import Ended
 
-TokenSink = Callable[[list[int]], None]
+TokenSink = Callable[[list[int]], bool | None]
+"""Takes tokens as they are made; True: that is enough, and the request has been served."""
 
 
 class Outcome(NamedTuple):
@@ -56,7 +57,19 @@ class Outcome(NamedTuple):
 class _Ticket:
     """One request that hasn't been answered yet."""
 
-    __slots__ = ("arrived", "began", "failed", "first", "future", "predicted_s", "result", "sink", "tenant", "tokens")
+    __slots__ = (
+        "arrived",
+        "began",
+        "enough",
+        "failed",
+        "first",
+        "future",
+        "predicted_s",
+        "result",
+        "sink",
+        "tenant",
+        "tokens",
+    )
 
     def __init__(self, tenant: str, arrived: float, future: "asyncio.Future[Any]", sink: TokenSink | None) -> None:
         self.tenant = tenant
@@ -66,6 +79,7 @@ class _Ticket:
         self.began: float | None = None
         self.first: float | None = None
         self.failed = False
+        self.enough = False
         self.predicted_s = 0.0
         self.result: Any = None
         self.tokens = 0
@@ -165,7 +179,8 @@ class Conductor:
         for request, error in progress.failures.items():
             self._fail(request, error)
         started = self.crew.ended(end)
-        finished = tuple(progress.results)
+        enough = [one for one in progress.tokens if (ticket := self._tickets.get(one)) and ticket.enough]  # type: ignore[arg-type]
+        finished = tuple(dict.fromkeys((*progress.results, *enough)))
         self.tell(ChunkDone(self._clock(), end.version, end.began, end.ended, started, finished))
         for request in progress.failures:
             if request in self._tickets:
@@ -203,8 +218,8 @@ class Conductor:
 
     def _answer(self, end: Done | Shed | Dropped) -> None:
         assert isinstance(end.request, int)
-        self.crew.forget(end.request, free=not isinstance(end, Done))
         ticket = self._tickets.pop(end.request, None)
+        self.crew.forget(end.request, free=not isinstance(end, Done) or (ticket is not None and ticket.enough))
         if not self._tickets:
             self._idle.set()
         if ticket is None:
@@ -260,8 +275,8 @@ class Conductor:
             return
         ticket.first = ticket.first or at
         ticket.tokens += len(tokens)
-        if ticket.sink is not None:
-            ticket.sink(tokens)
+        if ticket.sink is not None and ticket.sink(tokens):
+            ticket.enough = True
 
     def _set_timer(self) -> None:
         """Wake up when a waiting request can't be in time any more, so that it is refused early."""

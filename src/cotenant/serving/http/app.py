@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.serving.http.foreign import refuse_foreign_pages
 from cotenant.serving.http.keys import opens, presented
 from cotenant.serving.http.messages import Reply, Request, read_json
 from cotenant.serving.http.problems import Status, reply_to, status_of
@@ -74,7 +75,8 @@ class Application:
             raise Status(413, f"A body has at most {limits.body} bytes.")
         self._admit_early(route, headers)
         try:
-            body = await asyncio.wait_for(_body(receive, limits.body), limits.body_s)
+            async with asyncio.timeout(limits.body_s):
+                body = await _body(receive, limits.body)
         except TimeoutError:
             raise Status(408, f"The body didn't come within {limits.body_s:g} s.") from None
         request = Request(scope["method"], scope["path"], headers, body)
@@ -85,6 +87,8 @@ class Application:
         """Strangers don't get to send a body."""
         service = self._service
         hashes = [one.key for one in service.tenants.values()]
+        if not any(hashes):
+            refuse_foreign_pages(headers)
         if route.access != "open" and any(hashes) and not opens(presented(headers), service.admin_key, *hashes):
             raise Status(401, "A valid API key is needed.", hint="Send `Authorization: Bearer KEY`.")
 
@@ -127,7 +131,8 @@ class Application:
         try:
             async for piece in reply.pieces:
                 message = {"type": "http.response.body", "body": piece, "more_body": True}
-                await asyncio.wait_for(send(message), self._limits.send_s)
+                async with asyncio.timeout(self._limits.send_s):
+                    await send(message)
             await send({"type": "http.response.body", "body": b""})
         finally:
             await reply.pieces.aclose()  # type: ignore[attr-defined] # a generator: what it serves is taken back

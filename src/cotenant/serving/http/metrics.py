@@ -52,6 +52,8 @@ def render(service: Service) -> str:
         ((each(s.tenant), s.request_s) for s in standings))  # fmt: skip
     put("cotenant_tenant_ready", "gauge", "1 if the tenant can be served now.",
         ((each(n), float(service.ready(n))) for n in rows))  # fmt: skip
+    put("cotenant_worker_restarts_total", "counter", "How often a worker process was started again.",
+        (({"tenants": "+".join(one["tenants"])}, one["restarts"]) for one in service.workers()))  # fmt: skip
     put("cotenant_requests_in_flight", "gauge", "Requests that wait for their answers.",
         [({}, service.conductor.in_flight)])  # fmt: skip
     put("cotenant_device_slowdown", "gauge", "How many times as long as predicted the device takes now.",

@@ -155,15 +155,19 @@ async def _write(completion: _Completion, work: Prompt, wishes: Wishes) -> tuple
 async def _tokens(
     completion: _Completion, work: Prompt, wishes: Wishes, writer: Writer
 ) -> AsyncIterator[tuple[bool, str]]:
-    """Pieces of text as tokens come; ends the request when a stop text appears."""
-    made: asyncio.Queue[list[int] | None] = asyncio.Queue()
-    serving = asyncio.ensure_future(completion.service.generate(completion.served.name, work, wishes, made.put_nowait))
+    """Pieces of text as tokens come; a stop text ends the request as served."""
+    made: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def take(tokens: list[int]) -> bool:
+        if not writer.stopped:
+            made.put_nowait(writer.put(tokens))
+        return writer.stopped
+
+    serving = asyncio.ensure_future(completion.service.generate(completion.served.name, work, wishes, take))
     serving.add_done_callback(lambda _: made.put_nowait(None))
     try:
-        while (tokens := await made.get()) is not None:
-            yield False, writer.put(tokens)
-            if writer.stopped:
-                return
+        while (piece := await made.get()) is not None:
+            yield False, piece
         await serving
         yield True, writer.end()
     finally:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.http.problems import Status
 from cotenant.serving.service import Service
 
 WINDOWS_S = {"1min": 60.0, "15min": 900.0}
@@ -15,6 +16,16 @@ async def status(service: Service, request: Request, parts: Mapping[str, str]) -
     """All that `cotenant top` and the live page show."""
     del request, parts
     return in_json(state_of(service))
+
+
+async def live_page(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """The live page; it holds no data and asks for `/status` itself."""
+    del request, parts
+    if service.page is None:
+        raise Status(404, "This server has no live page.")
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+    headers = {"content-security-policy": policy, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+    return Reply(200, service.page, "text/html; charset=utf-8", headers)
 
 
 async def drain(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
@@ -37,7 +48,7 @@ def state_of(service: Service) -> dict[str, Any]:
                 "loaded": served.loaded,
                 "objective_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
                 "share": standing.share_rate if standing else None,
-                "backlog_s": standing.backlog_s if standing else None,
+                "backlog_s": max(0.0, standing.backlog_s) if standing else None,
                 "request_cost_ms": 1e3 * standing.request_s if standing else None,
                 "served": figures.served,
                 "within_objective": figures.within,
@@ -54,5 +65,6 @@ def state_of(service: Service) -> dict[str, Any]:
         "slowdown": service.conductor.scheduler.speed,
         "in_flight": service.conductor.in_flight,
         "draining": service.draining,
+        "workers": service.workers(),
         "tenants": tenants,
     }

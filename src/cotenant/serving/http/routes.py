@@ -55,6 +55,7 @@ ROUTES = (
     _route("POST", "/v1/embeddings", openai.embeddings),
     _route("GET", "/metrics", metrics, "admin"),
     _route("GET", "/status", operations.status, "admin"),
+    _route("GET", "/ui", operations.live_page, "open"),
     _route("POST", "/drain", operations.drain, "admin"),
 )
 

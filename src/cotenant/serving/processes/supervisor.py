@@ -80,6 +80,13 @@ class Supervisor:
         """Whether the tenant's worker stands."""
         return any(tenant in post.tenants and post.worker is not None for post in self.posts)
 
+    def describe(self) -> list[dict[str, Any]]:
+        """Each worker: its process, its tenants, how often it was started again."""
+        return [
+            {"pid": post.worker.pid if post.worker else None, "tenants": post.tenants, "restarts": post.restarts}
+            for post in self.posts
+        ]
+
     async def close(self) -> None:
         """End all workers."""
         self._closing = True

@@ -1,0 +1,84 @@
+"""A server under more load than it can serve, for a while: nothing may grow, and every request gets one answer.
+
+    python benchmarks/serving/soak.py --seconds 3600 [--load 1.2]
+
+Ends with 1 if memory, descriptors or threads of the server or its workers grew, or if a request got no answer.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from urllib.request import urlopen
+
+from load import offered, requests, spaced
+from three_tenants import LOOSE_MS, server, tenants_file
+
+SLICE_S = 10.0
+MEMORY_GROWTH = 1.10
+"""Of the resident memory after the first slices, which fill caches and pools."""
+WARM_SLICES = 3
+
+
+def use_of(pid: int) -> dict[str, int]:
+    """Resident memory in KiB, descriptors and threads of a process."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in status)
+    return {
+        "memory_kib": int(fields["VmRSS"].split()[0]),
+        "descriptors": len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        "threads": int(fields["Threads"]),
+    }
+
+
+def processes(host: str, port: int, pid: int) -> list[int]:
+    """The server and its workers."""
+    with urlopen(f"http://{host}:{port}/status", timeout=30) as answer:
+        return [pid, *(worker["pid"] for worker in json.load(answer)["workers"])]
+
+
+def grown(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    """What is more than it was; descriptors of idle connections come and go, so a few don't count."""
+    allowed = {
+        "memory_kib": MEMORY_GROWTH * before["memory_kib"],
+        "descriptors": before["descriptors"] + 64,
+        "threads": before["threads"] + 1,
+    }
+    return [f"{name} from {before[name]} to {after[name]}" for name in before if after[name] > allowed[name]]
+
+
+async def soak(host: str, port: int, pid: int, options: argparse.Namespace) -> int:
+    """Slice by slice; the exit code."""
+    wire = requests(host)
+    costs = await spaced(host, port, wire)
+    rates = {name: options.load / len(costs) / cost for name, cost in costs.items()}
+    watched = processes(host, port, pid)
+    first: list[dict[str, int]] = []
+    statuses: Counter[int] = Counter()
+    for number in range(max(WARM_SLICES + 1, round(options.seconds / SLICE_S))):
+        answers = await offered(host, port, wire, rates, seconds=SLICE_S, seed=number)
+        statuses.update(status for seen in answers.values() for _, status in seen)
+        now = [use_of(one) for one in watched]
+        if number == WARM_SLICES - 1:
+            first = now
+        print(json.dumps({"slice": number, "answers": dict(statuses), "use": now}), flush=True)
+    problems = [sentence for before, after in zip(first, now, strict=True) for sentence in grown(before, after)]
+    problems += [f"{count} answers {status}" for status, count in statuses.items() if status not in (200, 429, 413)]
+    if processes(host, port, pid) != watched:
+        problems.append("a worker was started again")
+    print("nothing grew, and every request was answered" if not problems else "; ".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--load", type=float, default=1.2, help="Of the device's time, all tenants together.")
+    parser.add_argument("--device", default="cpu:1")
+    chosen = parser.parse_args()
+    text = tenants_file({name: value / 30 for name, value in LOOSE_MS.items()}, "shares")
+    with server(text, chosen.device) as (host, port, pid):
+        code = asyncio.run(soak(host, port, pid, chosen))
+    sys.exit(code)

@@ -1,0 +1,46 @@
+"""`top`: how a running server stands."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from cotenant.errors import ServingError
+
+ADDRESS = "http://127.0.0.1:8700"
+LARGEST = 4 * 2**20
+
+
+def server_status(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0) -> dict[str, Any]:
+    """What the server at an address says about itself: tenants, rates, attainment, refusals.
+
+    Args:
+        address: As `cotenant serve` printed it.
+        key: The admin's key, where there are keys.
+        within_s: How long to wait.
+
+    Raises:
+        ServingError: Nobody answers there, the key is wrong, or it isn't our server.
+    """
+    if not address.startswith(("http://", "https://")):
+        raise ServingError(f"{address} isn't an address.", hint=f"As `cotenant serve` prints it: {ADDRESS}")
+    request = urllib.request.Request(  # noqa: S310 - http and https only, checked above
+        address.rstrip("/") + "/status", headers={"x-api-key": key} if key else {}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=within_s) as answer:  # noqa: S310
+            told: dict[str, Any] = json.loads(answer.read(LARGEST))
+    except urllib.error.HTTPError as error:
+        needs = error.code in (401, 403)
+        raise ServingError(
+            f"The server at {address} answers {error.code}.",
+            hint="Give the admin's key: COTENANT_KEY=... cotenant top" if needs else "Is it a cotenant server?",
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ServingError(
+            f"There is no answer from {address}: {reason}.", hint="Start one: cotenant serve tenants.yaml"
+        ) from None
+    if not isinstance(told, dict) or "tenants" not in told:
+        raise ServingError(f"{address} isn't a cotenant server.")
+    return told

@@ -1,0 +1,44 @@
+"""`cotenant top`: how a running server stands, again and again."""
+
+import click
+
+from cotenant.cli.output import as_json, console, show, show_json
+
+EPILOG = """\b
+Examples:  cotenant top
+           cotenant top http://127.0.0.1:9000 --once
+           COTENANT_KEY=ct-... cotenant top https://gpu7:8700
+"""
+
+
+@click.command("top", epilog=EPILOG)
+@click.argument("address", metavar="[URL]", default="http://127.0.0.1:8700")
+@click.option("--every", metavar="SECONDS", type=click.FloatRange(min=0.2), default=1.0, show_default=True,
+              help="How often to look.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Look once; so it does too when the output isn't a terminal.")
+@as_json
+def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
+    """Show each tenant of the server at URL: rate, attainment, latency, share, refusals. Ctrl-C ends it."""
+    import os
+    import time
+
+    from cotenant.api.top import server_status
+    from cotenant.reporting.terminal.server import status_parts
+
+    key = os.environ.get("COTENANT_KEY")
+    told = server_status(address, key=key)
+    if as_json:
+        show_json(told)
+        return
+    screen = console()
+    if once or not screen.is_terminal:
+        show(*status_parts(told))
+        return
+
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(Group(*status_parts(told)), console=screen, screen=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            live.update(Group(*status_parts(server_status(address, key=key))), refresh=True)

@@ -1,0 +1,21 @@
+"""Without keys, only clients of this machine are served: pages of other sites can't get in through a browser."""
+
+from collections.abc import Mapping
+
+from cotenant.serving.http.problems import Status
+
+OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_FOREIGN = ("cross-site", "same-site")
+
+
+def refuse_foreign_pages(headers: Mapping[str, str]) -> None:
+    """Refuse a request that a page of another site sent, by its own word or under a name made up for this address.
+
+    Raises:
+        Status: 403 or 421.
+    """
+    host = headers.get("host")
+    if host is not None and host.rpartition(":")[0] not in OWN_NAMES and host not in OWN_NAMES:
+        raise Status(421, f"This server isn't {host[:100]!r}.", hint="Without keys it answers to localhost only.")
+    if headers.get("sec-fetch-site") in _FOREIGN:
+        raise Status(403, "Pages of other sites can't use this server.", hint="Give its tenants keys.")

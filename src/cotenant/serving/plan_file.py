@@ -1,0 +1,71 @@
+"""A plan's device as a tenants file: what `cotenant plan` wrote is what is served."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.errors import StudyError
+
+SERVED = "eager"
+"""How models are executed here."""
+
+
+def is_plan(data: Mapping[str, Any]) -> bool:
+    """Whether a file's data is a plan."""
+    return "plan" in data and "devices" in data
+
+
+def tenants_of(data: Mapping[str, Any], source: str, device: str | None) -> dict[str, Any]:
+    """The tenants of one device of a plan, in the words of a tenants file.
+
+    Args:
+        data: What the plan's file holds.
+        source: Its name, for sentences.
+        device: Which of the plan's devices; None: the only one.
+
+    Raises:
+        StudyError: The plan has no such device, or what it plans there can't be served.
+    """
+    devices = {str(one.get("name")): one for one in data["devices"] or () if isinstance(one, dict)}
+    if not devices:
+        raise StudyError(f"{source} plans no device", hint="make a plan: cotenant plan tenants.yaml --out plan.yaml")
+    if device is None and len(devices) > 1:
+        raise StudyError(f"{source} plans {len(devices)} devices", hint=f"choose one: --device {next(iter(devices))}")
+    name = device or next(iter(devices))
+    if name not in devices:
+        raise StudyError(f"{source} is a plan for {', '.join(devices)}, not for {name}", hint="choose one of them")
+    tenants = devices[name].get("tenants")
+    if not isinstance(tenants, dict) or not tenants:
+        raise StudyError(f"{source} puts no tenant on {name}", hint="choose another device")
+    return {"device": name, "tenants": {key: _tenant(key, entry, source) for key, entry in tenants.items()}}
+
+
+def _tenant(name: str, entry: Any, source: str) -> dict[str, Any]:
+    runs = entry.get("runs") if isinstance(entry, dict) else None
+    if not isinstance(runs, dict):
+        raise StudyError(
+            f"{source} doesn't say what tenant {name} runs", hint="plan from a tenants file that names workloads"
+        )
+    if entry.get("software", SERVED) != SERVED:
+        raise StudyError(
+            f"{source} plans {name} with {entry['software']}, and only {SERVED} is served",
+            hint=f"plan with `software: {SERVED}`",
+        )
+    share = entry.get("share")
+    if isinstance(share, str):
+        raise StudyError(
+            f"{source} gives {name} the instance {share}", hint="serve it on the instance: --device cuda:MIG-UUID"
+        )
+    rate, cv = entry.get("rate_rps"), entry.get("cv", 1)
+    tenant = {**runs, "batch": entry.get("batch", 1), "slo": _objective(name, entry, source)}
+    if rate:
+        tenant["load"] = f"poisson({rate:g})" if cv == 1 else f"gamma({rate:g}, {cv:g})"
+    if share is not None:
+        tenant["share"] = f"{share:g}%"
+    return tenant
+
+
+def _objective(name: str, entry: Mapping[str, Any], source: str) -> dict[str, str]:
+    expected = entry.get("expected")
+    if not isinstance(expected, dict) or not expected:
+        raise StudyError(f"{source} promises {name} no objective", hint="give it an `slo` and plan again")
+    return {str(kind): f"{float(one['limit_ms']):g}ms" for kind, one in expected.items()}

@@ -1,0 +1,202 @@
+"""Served traffic as a run on disk: the tables of a study, a trial for each stretch of time, on a bounded disk."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cotenant.errors import RunFolderError
+from cotenant.measure.provenance import now_utc, session
+from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.service import Service
+from cotenant.serving.tenants_file import TenantsFile
+from cotenant.store.folder import RunFolder
+from cotenant.store.naming import new_run_path
+from cotenant.tenancy.records import MISSING_NS, TrialRecords
+
+log = logging.getLogger(__name__)
+
+STUDY = "served"
+STRETCH_S = 30.0
+MOST_ROWS = 100_000
+"""A stretch ends early when it holds as many requests."""
+TRIALS = 720
+"""Trials of one run folder: six hours at the least, then a new one is begun."""
+MOST_BYTES = 1 << 30
+
+
+class Recorder:
+    """Listens to a service and writes what it hears. Writing never stops serving: what can't be written is dropped."""
+
+    def __init__(self, service: Service, file: TenantsFile, root: Path, *, most_bytes: int = MOST_BYTES) -> None:
+        self._service = service
+        self._file = file
+        self._root = root
+        self._most_bytes = most_bytes
+        self._outcomes: list[Outcome] = []
+        self._since = time.monotonic()
+        self._since_utc = now_utc()
+        self._trial = 0
+        self._folder: RunFolder | None = None
+        self._full = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The run folder that is written now."""
+        return self._folder.path if self._folder else None
+
+    def open(self) -> None:
+        """Begin. Raises RunFolderError if the place can't be written."""
+        self._folder = self._new_folder()
+        self._service.measures.listen(self._hear)
+        self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def close(self) -> None:
+        """Write what is left."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._write()
+        if self._folder is not None:
+            self._finish(self._folder, "the server was stopped")
+
+    def _hear(self, outcome: Outcome) -> None:
+        if outcome.why != "cancelled" and len(self._outcomes) < 2 * MOST_ROWS:
+            self._outcomes.append(outcome)
+            if len(self._outcomes) == MOST_ROWS:
+                self._full.set()
+
+    async def _go_on(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._full.wait(), STRETCH_S)
+            self._full.clear()
+            await self._write()
+
+    async def _write(self) -> None:
+        outcomes, self._outcomes = self._outcomes, []
+        since, self._since = self._since, time.monotonic()
+        since_utc, self._since_utc = self._since_utc, now_utc()
+        if not outcomes or self._folder is None:
+            return
+        records = self._records(outcomes, since, since_utc, self._since)
+        try:
+            await asyncio.to_thread(self._folder.commit, records)
+            self._trial += 1
+            if self._trial >= TRIALS:
+                self._finish(self._folder, "a new run was begun")
+                self._folder, self._trial = self._new_folder(), 0
+            await asyncio.to_thread(self._make_room)
+        except RunFolderError as error:
+            log.warning("%d requests were not recorded: %s", len(outcomes), error.message)
+
+    def _new_folder(self) -> RunFolder:
+        service = self._service
+        manifest: dict[str, Any] = {
+            "study_name": STUDY,
+            "study": json.dumps(self._file.model_dump(mode="json", exclude={"admin_key"}), default=str),
+            "device": service.device,
+            "simulated": service.basis == "simulated",
+            "device_description": {},
+            "sensors": [],
+            "sessions": [session()],
+            "state": "running",
+        }
+        return RunFolder.create(new_run_path(self._root, STUDY), manifest)
+
+    def _finish(self, folder: RunFolder, why: str) -> None:
+        with contextlib.suppress(RunFolderError):
+            folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
+
+    def _make_room(self) -> None:
+        """Remove the oldest runs of served traffic, never the one that is written."""
+        assert self._folder is not None
+        home = self._folder.path.parent
+        runs = sorted(path for path in home.iterdir() if path.is_dir() and path != self._folder.path)
+        sizes = {path: _size(path) for path in (*runs, self._folder.path)}
+        total = sum(sizes.values())
+        for path in runs:
+            if total <= self._most_bytes:
+                return
+            with contextlib.suppress(RunFolderError, OSError):
+                if RunFolder.open(path).manifest.get("study_name") == STUDY:
+                    shutil.rmtree(path)
+                    total -= sizes[path]
+
+    def _records(self, outcomes: list[Outcome], since: float, since_utc: str, until: float) -> TrialRecords:
+        names = list(self._service.tenants)
+        place = {name: at for at, name in enumerate(names)}
+        kept = sorted((one for one in outcomes if one.tenant in place), key=lambda one: one.arrived)
+
+        def ns(values: list[float | None]) -> np.ndarray[Any, np.dtype[np.int64]]:
+            return np.array([MISSING_NS if value is None else round(value * 1e9) for value in values], np.int64)
+
+        served = [one.why is None for one in kept]
+        return TrialRecords(
+            trial={
+                "trial": self._trial,
+                "block": self._trial,
+                "order": 0,
+                "session": 0,
+                "mix": "+".join(names),
+                "solo": False,
+                "device": self._service.device,
+                "simulated": self._service.basis == "simulated",
+                "sharing": "scheduled" if len(names) > 1 else "alone",
+                "settings": json.dumps({"fairness": self._file.fairness}),
+                "load": STUDY,
+                "seed": 0,
+                "started_utc": since_utc,
+                "start_ns": round(since * 1e9),
+                "window_start_ns": round(since * 1e9),
+                "window_s": until - since,
+                "verdict": "valid",
+                "failed_checks": [],
+                "reasons": [],
+            },
+            tenants=tuple(self._tenant(name) for name in names),
+            requests={
+                "tenant": np.array([place[one.tenant] for one in kept], np.int64),
+                "seq": np.arange(len(kept), dtype=np.int64),
+                "intended_ns": ns([one.arrived for one in kept]),
+                "started_ns": ns([one.began for one in kept]),
+                "first_ns": ns([one.first for one in kept]),
+                "done_ns": ns([one.done if ok else None for one, ok in zip(kept, served, strict=True)]),
+                "device_ns": ns([one.device_s if ok else None for one, ok in zip(kept, served, strict=True)]),
+                "in_window": np.ones(len(kept), np.bool_),
+                "ok": np.array(served, np.bool_),
+            },
+        )
+
+    def _tenant(self, name: str) -> dict[str, Any]:
+        entry, served = self._file.tenants[name], self._service.tenants[name]
+        return {
+            "tenant": name,
+            "of": name,
+            "workload": entry.workload,
+            "batch": entry.batch,
+            "seq": entry.seq,
+            "dtype": entry.dtype,
+            "load": STUDY,
+            "slo_ms": 1e3 * served.contract.within_s(served.tokens - 1 if served.signature.decodes else 0),
+            "slo_quantile": entry.slo.quantile,
+            "share": None if entry.share is None else f"{100 * entry.share:g}%",
+            "weights": entry.weights or f"random({entry.seed})",
+            "facts": json.dumps({"mode": entry.mode, "tokens": entry.tokens}),
+        }
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for file in path.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size
+    return total

@@ -1,0 +1,172 @@
+"""The tenants file: read like a study, every problem at once with its line; contracts and workers follow from it."""
+
+import pytest
+
+from cotenant.errors import ServingError, StudyError
+from cotenant.scheduling import TenantCosts, chunk_cost
+from cotenant.serving.dry_run import judge, simulate_contracts
+from cotenant.serving.http.keys import new_key
+from cotenant.serving.opening import orders, worker_cores
+from cotenant.serving.server import Listening, check_exposure
+from cotenant.serving.tenants_file import TenantsFile, read_tenants
+from cotenant.study.tree import write
+
+
+def read(tmp_path, text):
+    path = tmp_path / "tenants.yaml"
+    path.write_text(text)
+    return read_tenants(path)
+
+
+def tenants(**entries):
+    return TenantsFile.model_validate({"tenants": entries})
+
+
+def bert(**more):
+    return {"workload": "bert-base-mini", "slo": "50ms", **more}
+
+
+def test_objectives_and_shares_are_read_in_all_their_forms(tmp_path):
+    file = read(
+        tmp_path,
+        "tenants:\n"
+        "  a: {workload: bert-base-mini, slo: 50ms, share: 40%}\n"
+        "  b: {workload: bert-base-mini, slo: {p95: 0.1s}, share: 0.2}\n"
+        "  c: {workload: gpt2-mini, slo: {ttft p99: 300ms, tpot p99: 40ms}, share: 10, mode: generate}\n"
+        "  d: {workload: bert-base-mini, slo: {latency: 1s}, best_effort: true, hard: false}\n",
+    )
+    a, b, c, d = file.contracts()
+    assert (a.objective_s, a.share) == (0.05, 0.4)
+    assert (b.objective_s, b.share, file.tenants["b"].slo.quantile) == (0.1, 0.2, 0.95)
+    assert (c.within_s(10), c.share) == (0.3 + 0.4, 0.1)
+    assert (d.hard, d.service) == (False, "best-effort")
+
+
+def test_every_problem_is_told_with_its_line(tmp_path):
+    with pytest.raises(StudyError) as refusal:
+        read(
+            tmp_path,
+            "tenants:\n"
+            "  a: {workload: bert-base-mini, slow: 50ms}\n"
+            "  b: {workload: bert-base-mini, slo: soon}\n"
+            "  c: {workload: bert-base-mini, slo: 1s, share: 140%}\n"
+            "  d: {workload: bert-base-mini, slo: 1s, key: secret}\n"
+            "devise: cpu\n",
+        )
+    told = "\n".join(refusal.value.problems)
+    assert 'tenants.yaml:2: tenants.a.slow: unknown key; did you mean "slo"?' in told
+    assert "tenants.yaml:2: tenants.a.slo: slo is missing" in told
+    assert 'tenants.yaml:3: tenants.b.slo: expected a time such as 500ms, 2s or 2min, not "soon"' in told
+    assert "tenants.yaml:4: tenants.c.share: expected a share such as 40%" in told
+    assert "tenants.yaml:5: tenants.d.key: expected the hash of a key" in told
+    assert 'tenants.yaml:6: devise: unknown key; did you mean "device"?' in told
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "holds no mapping"),
+        ("tenants: {}", "1 problem"),
+        ("tenants: [", "not valid YAML"),
+        ("tenants: {a: {workload: x, slo: 1s, share: 70%}, b: {workload: x, slo: 1s, share: 60%}}", "1 problem"),
+        ("tenants: {a: {workload: x, slo: {tpot: 1s}}}", "1 problem"),
+    ],
+)
+def test_what_is_no_tenants_file_is_refused(tmp_path, text, sentence):
+    with pytest.raises(StudyError, match=sentence):
+        read(tmp_path, text)
+
+
+def test_groups_share_a_worker_and_isolated_tenants_have_their_own():
+    file = tenants(a=bert(), b=bert(batch=4), c=bert(isolation="process"), d=bert(group="others"))
+    homes = [[tenant.name for tenant in order.tenants] for order in orders(file, "cpu")]
+    assert homes == [["a", "b"], ["c"], ["d"]]
+    assert orders(file, "cpu")[0].tenants[1].largest == 4
+
+
+def test_the_front_end_keeps_a_core_where_there_are_several():
+    assert worker_cores("cpu", [0, 1, 2]) == (1, 2)
+    assert worker_cores("cpu", [3]) == (3,)
+    assert worker_cores("cpu:1", [0, 1]) is None
+
+
+def test_beyond_this_machine_keys_and_tls_are_needed():
+    key = new_key()[1]
+    open_file, keyed = tenants(a=bert()), tenants(a=bert(key=key)).model_copy(update={"admin_key": key})
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_exposure(open_file, Listening(host))
+    with pytest.raises(ServingError, match="tenant a has no key"):
+        check_exposure(open_file, Listening("0.0.0.0"))
+    with pytest.raises(ServingError, match="the admin has no key"):
+        check_exposure(tenants(a=bert(key=key)), Listening("10.0.0.1"))
+    with pytest.raises(ServingError, match="in the clear"):
+        check_exposure(keyed, Listening("::"))
+    with pytest.raises(ServingError, match="both a certificate and its key"):
+        check_exposure(keyed, Listening("::", tls_cert="a.pem"))
+    check_exposure(keyed, Listening("::", tls_cert="a.pem", tls_key="b.pem"))
+
+
+def test_a_dry_run_says_what_is_kept_and_what_is_not():
+    file = tenants(
+        calm=bert(slo={"p95": "80ms"}, load="poisson(20%)", share="50%"),
+        flood=bert(slo="60ms", load="poisson(150%)", share="50%"),
+    )
+    costs = {name: TenantCosts((chunk_cost(0.005),) * 2) for name in file.tenants}
+    found = judge(file, costs, basis="measured", seconds=10.0, seed=1)
+    calm, flood = found.tenants
+    assert (calm.kept, flood.kept, found.kept) == (True, False, False)
+    assert calm.attainment > 0.95
+    assert flood.attainment < 0.8
+    assert flood.asked_share == pytest.approx(1.5)
+    assert found == judge(file, costs, basis="measured", seconds=10.0, seed=1)
+
+
+def test_a_dry_run_needs_a_load():
+    with pytest.raises(ServingError, match="Tenant a states no open load"):
+        simulate_contracts(tenants(a=bert()))
+
+
+def plan(**changes):
+    bert = {
+        "tenant": "bert",
+        "rate_rps": 20.0,
+        "batch": 4,
+        "runs": {"workload": "bert-base-mini", "seq": 32},
+        "software": "eager",
+        "share": 40.0,
+        "expected": {"p99": {"limit_ms": 60.0, "lower_ms": 1.0, "estimate_ms": 2.0, "upper_ms": 3.0}},
+        **changes,
+    }
+    return {"plan": 1, "devices": [{"name": "sim:a100-sxm4-40gb", "sharing": "mps", "tenants": {"bert": bert}}]}
+
+
+def written(tmp_path, data):
+    path = tmp_path / "plan.yaml"
+    path.write_text(write(data))
+    return path
+
+
+def test_a_plan_is_served_as_it_was_made(tmp_path):
+    file = read_tenants(written(tmp_path, plan()))
+    bert = file.tenants["bert"]
+    assert (file.device, bert.workload, bert.seq, bert.batch) == ("sim:a100-sxm4-40gb", "bert-base-mini", 32, 4)
+    assert (bert.slo.latency_s, bert.slo.quantile, bert.share, str(bert.load)) == (0.06, 0.99, 0.4, "poisson(20)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"runs": None}, "doesn't say what tenant bert runs"),
+        ({"software": "vllm"}, "plans bert with vllm"),
+        ({"share": "3g.20gb"}, "the instance 3g.20gb"),
+        ({"expected": {}}, "promises bert no objective"),
+    ],
+)
+def test_what_a_plan_asks_for_and_is_not_served_is_refused(tmp_path, changes, sentence):
+    with pytest.raises(StudyError, match=sentence):
+        read_tenants(written(tmp_path, plan(**changes)))
+
+
+def test_a_plan_for_another_device_is_refused(tmp_path):
+    with pytest.raises(StudyError, match="is a plan for sim:a100-sxm4-40gb, not for cpu"):
+        read_tenants(written(tmp_path, plan()), "cpu")
