@@ -162,3 +162,10 @@ def test_a_kernel_waits_for_thread_blocks_of_the_others_and_with_priority_a_litt
         return took[1] / took[0]
 
     assert 1.0 < slowdown(1) < slowdown(0)
+
+
+def test_streams_of_one_host_end_while_kernels_wait_for_thread_blocks():
+    """A kernel that was launched and waits for room must not stop the clock of the host that it shares."""
+    trace = plain_trace(kernels=20, device_ns=2e5, occupancy=0.9, host_ns=4e4)
+    outcome = simulate([Player(trace, shared_host=True) for _ in range(3)], window_end_ns=5e6)
+    assert all(one.done.size > 3 for one in outcome.requests)

@@ -98,6 +98,8 @@ def what_would_tell(choice: Choice) -> str:
             if not known:
                 return "the objective lies inside the interval: measure on the real device, or change the objective"
             return f"measure {mix_name(choice.best.standings)} for {duration(max(known))} longer"
+        case "too few blocks" if choice.best.cell.simulated:
+            return "measure it on the real device, or give measured solo times: cotenant calibrate"
         case "too few blocks":
             return "run more blocks: raise `budget`, or narrow the study to this mix"
         case "no trial passed":

@@ -122,7 +122,7 @@ def _share_dram(  # noqa: PLR0917 - as above
             if dram_domain[tenant] == domain and rate[tenant] * dram[tenant] <= level:
                 now += 1
                 below += rate[tenant] * dram[tenant]
-        if now == settled:
+        if now in (settled, members):
             break
         settled, small = now, below
         level = (1.0 - small) / (members - settled)

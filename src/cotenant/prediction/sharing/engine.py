@@ -187,7 +187,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             for tenant in range(tenants):
                 if floats[tenant, WORK_NS] < floats[tenant, TOTAL_NS]:
                     target = floats[tenant, TOTAL_NS]
-                    if ints[tenant, STATE] == LAUNCHING:
+                    if ints[tenant, STATE] == LAUNCHING and ints[tenant, DRAINED] == 0:
                         k = spans[tenant, 0] + ints[tenant, KERNEL]
                         target = (host[tenant, 0] + kernels[k, 5]) * floats[tenant, STRETCH]
                     soon = min(soon, now + max(target - floats[tenant, WORK_NS], 0.0) * hosting)
