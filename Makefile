@@ -10,7 +10,7 @@ TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
-.PHONY: demo test check bench soak validate docs docs-serve reference wheel aa storm clean storm
+.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.

@@ -1,6 +1,6 @@
 """The same study twice, on a machine that others use too: how often `compare` calls it a change.
 
-1,000 pairs of runs in simulated time. `make aa` does the same with real runs and real load.
+1,000 pairs of runs in simulated time.
 """
 
 import sys
