@@ -134,10 +134,11 @@ def _limits(value: Mapping[str, Any]) -> str:
 
 def serve_page() -> str:
     """Every key of a tenants file."""
+    from cotenant.serving.backends.entry import BackendEntry
     from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 
     parts = ["# Tenants files\n", "What the file of `cotenant serve` may contain; values are written as in a study.\n"]
-    for title, model in (("The file", TenantsFile), ("A tenant", ServedTenant)):
+    for title, model in (("The file", TenantsFile), ("A tenant", ServedTenant), ("A backend", BackendEntry)):
         rows = []
         for name, field in model.model_fields.items():
             default = (

@@ -49,7 +49,7 @@ def serve(
     if where.page is None:
         where = replace(where, page=live_page())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(file, where, ready=ready))
+        runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device)))
 
 
 def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":

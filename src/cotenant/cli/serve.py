@@ -29,6 +29,8 @@ is finished; a second one ends it at once.
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8700, show_default=True,
               help="0 takes a free port.")  # fmt: skip
+@click.option("--grpc-port", metavar="N", type=click.IntRange(0, 65535),
+              help="Serve the Open Inference Protocol over gRPC there, too (cotenant[grpc]).")  # fmt: skip
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate chain, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="Its private key, PEM.")
 @click.option("--drain", "drain_s", metavar="SECONDS", type=click.FloatRange(min=0), default=30.0, show_default=True,
@@ -46,6 +48,7 @@ def command(
     device: str | None,
     host: str,
     port: int,
+    grpc_port: int | None,
     tls_cert: str | None,
     tls_key: str | None,
     drain_s: float,
@@ -89,16 +92,25 @@ def command(
     def ready(address: str, service: Service) -> None:
         if as_json:
             show_json(
-                {"url": address, "device": service.device, "basis": service.basis, "tenants": list(service.tenants)}
+                {
+                    "url": address,
+                    "grpc": service.grpc,
+                    "device": service.device,
+                    "basis": service.basis,
+                    "tenants": list(service.tenants),
+                }
             )
         else:
             click.echo(address)
+        if service.grpc is not None:
+            talk.print(f"gRPC: {service.grpc}", soft_wrap=True)
         for one in service.tenants.values():
             takes = f"{1e3 * one.costs.spaced_s:.3g} ms alone"
             due = f"due within {1e3 * one.contract.within_s(one.costs.steps):.3g} ms"
             talk.print(f"{one.name}: {takes}, {due}, in {len(one.costs.chunks)} chunks", soft_wrap=True)
 
     talk.print("Starting workers and measuring what requests cost.")
-    listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30))
+    listening = Listening(host, port, tls_cert, tls_key, drain_s, record, round(record_most * 2**30),
+                          grpc_port=grpc_port)  # fmt: skip
     serve(tenants, device=device, listening=listening, ready=ready)
     return None

@@ -1,6 +1,7 @@
 """What the contracts of a file will keep under the loads that it states, simulated before anything is served."""
 
 import asyncio
+import itertools
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from typing import NamedTuple
 from cotenant.errors import ServingError
 from cotenant.scheduling import Scheduler, Settings, TenantCosts
 from cotenant.scheduling.simulation import Arrival, SimulatedDevice, simulate
+from cotenant.serving.lanes import lanes_of
 from cotenant.serving.opening import opened
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
 SEEDS = 5
 
@@ -62,14 +65,18 @@ def simulate_contracts(file: TenantsFile, *, seconds: float = 30.0, seed: int = 
 def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, seconds: float, seed: int) -> Promise:
     """Simulate contracts with known costs."""
     attained: dict[str, list[float]] = {name: [] for name in file.tenants}
-    tenants = [(contract, costs[contract.tenant]) for contract in file.contracts()]
-    for run in range(SEEDS):
+    places = {name: place for place, name in enumerate(file.tenants)}
+    for lane, run in itertools.product(lanes_of(file), range(SEEDS)):
         arrivals = sorted(
             arrival
-            for place, (name, tenant) in enumerate(file.tenants.items())
-            for arrival in _arrivals(name, tenant, costs[name], seconds, seed + 1000 * run + place)
+            for name in lane.tenants
+            for arrival in _arrivals(name, file.tenants[name], costs[name], seconds, seed + 1000 * run + places[name])
         )
-        scheduler = Scheduler(tenants, Settings(fairness=file.rule()))
+        contracts = [file.tenants[name].scheduled_contract(name, _tokens(file.tenants[name])) for name in lane.tenants]
+        scheduler = Scheduler(
+            [(one, costs[one.tenant]) for one in contracts],
+            Settings(fairness=file.rule(), slots=lane.slots, queue_ahead=lane.slots == 1),
+        )
         result = simulate(arrivals, scheduler, SimulatedDevice(costs, seed=seed + run))
         for name, part in result.attainment().items():
             attained[name].append(part)
@@ -81,7 +88,7 @@ def judge(file: TenantsFile, costs: Mapping[str, TenantCosts], *, basis: str, se
 def _kept(file: TenantsFile, costs: Mapping[str, TenantCosts], name: str, parts: list[float]) -> Kept:
     tenant, cost = file.tenants[name], costs[name]
     mean, quantile = (statistics.mean(parts) if parts else 1.0), tenant.slo.quantile
-    within_s = tenant.contract(name).within_s(cost.steps)
+    within_s = tenant.scheduled_contract(name, _tokens(tenant)).within_s(cost.steps)
     asked = _rate(tenant, cost) * cost.total_s
     return Kept(name, 1e3 * within_s, quantile, asked, mean, min(parts, default=1.0), kept=mean >= quantile)
 
@@ -90,6 +97,10 @@ def _arrivals(name: str, tenant: ServedTenant, costs: TenantCosts, seconds: floa
     assert tenant.load is not None
     load = tenant.load if tenant.load.rate_share is None else tenant.load.at(_rate(tenant, costs))
     return [Arrival(float(time) / 1e9, name) for time in arrivals_ns(load, seed=seed, horizon_s=seconds)]
+
+
+def _tokens(tenant: ServedTenant) -> int:
+    return tenant.tokens or DEFAULT_TOKENS
 
 
 def _rate(tenant: ServedTenant, costs: TenantCosts) -> float:

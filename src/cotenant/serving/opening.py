@@ -1,93 +1,166 @@
-"""From a tenants file to a service that stands: workers started, costs measured, contracts agreed."""
+"""From a tenants file to a service that stands, and from one version of the file to the next while it serves."""
 
-import os
+import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
-from cotenant.scheduling import Scheduler, Settings
-from cotenant.serving.conduct.conductor import Conductor
-from cotenant.serving.conduct.crew import Crew
+from cotenant.errors import SchedulingError, ServingError
+from cotenant.scheduling import TenantAdded
+from cotenant.serving.generation import Generation, begin, orders
 from cotenant.serving.measures import Measures
-from cotenant.serving.models.text import find_codec
-from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
-from cotenant.serving.processes.supervisor import Patience, Supervisor
-from cotenant.serving.service import Served, Service
-from cotenant.serving.tenants_file import ServedTenant, TenantsFile
-from cotenant.workloads.models.serving import DEFAULT_TOKENS
+from cotenant.serving.processes.supervisor import Patience
+from cotenant.serving.service import Service
+from cotenant.serving.tenants_file import TenantsFile
+
+log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def opened(file: TenantsFile, *, patience: Patience | None = None) -> AsyncIterator[Service]:
+async def opened(
+    file: TenantsFile, *, patience: Patience | None = None, again: Callable[[], TenantsFile] | None = None
+) -> AsyncIterator[Service]:
     """The service of a tenants file, for as long as the context is open.
+
+    Args:
+        file: What to serve.
+        patience: With workers.
+        again: Reads the file again, for `Service.reload`.
 
     Raises:
         ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
     """
-    name = file.device
-    measures = Measures()
-    conductor = Conductor(
-        Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add
-    )
-    if name.startswith("sim:"):
-        from cotenant.serving.simulated import open_simulated
-
-        known = await open_simulated(file, name, conductor)
-        service = Service(conductor, name, measures, known.__contains__, basis="simulated")
-        close = None
-    else:
-        supervisor = Supervisor(conductor, patience)
-        try:
-            await supervisor.open(orders(file, name), file.contracts())
-        except BaseException:
-            await supervisor.close()
-            raise
-        known = supervisor.known
-        service = Service(conductor, name, measures, supervisor.ready, supervisor.describe)
-        close = supervisor.close
-    service.admin_key = file.admin_key
-    for tenant, entry in file.tenants.items():
-        costs, signature = known[tenant]
-        service.tenants[tenant] = Served(
-            tenant,
-            entry.contract(tenant),
-            costs,
-            signature,
-            find_codec(_folder(entry)),
-            entry.tokens or DEFAULT_TOKENS,
-            entry.key,
-        )
+    opening = Opening(Measures(), patience)
+    service = await opening.open(file)
+    if again is not None:
+        read = again
+        service.reload = lambda: opening.reload(read)
     try:
         yield service
     finally:
-        conductor.close()
-        if close is not None:
-            await close()
+        await opening.close()
 
 
-def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
-    """One worker for each group, and for each tenant that wants one of its own."""
-    groups: dict[str, list[TenantOrder]] = {}
-    for name, tenant in file.tenants.items():
-        home = f"/{name}" if tenant.isolation == "process" else tenant.group  # no group's name holds a slash
-        order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
-        groups.setdefault(home, []).append(order)
-    cores = worker_cores(device, sorted(os.sched_getaffinity(0)))
-    threads = file.threads or (len(cores) if cores else None)
-    return tuple(
-        WorkerOrder(device=device, cores=cores, threads=threads, tenants=tuple(tenants)) for tenants in groups.values()
+class Opening:
+    """Holds the generation that serves, and those that still finish what they accepted."""
+
+    def __init__(self, measures: Measures, patience: Patience | None) -> None:
+        self._measures = measures
+        self._patience = patience
+        self._current: Generation | None = None
+        self._service: Service | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def open(self, file: TenantsFile) -> Service:
+        """Start the first generation."""
+        self._current = current = await begin(file, self._measures, patience=self._patience)
+        self._service = Service(current.conductor, file.device, self._measures, current.ready)
+        self._adopt(current)
+        return self._service
+
+    async def reload(self, read: Callable[[], TenantsFile]) -> dict[str, Any]:
+        """Serve by a new version of the file: the replacement is started first, then the old one finishes and ends.
+
+        Gives what was done. On an error, everything goes on as before.
+
+        Raises:
+            CotenantError: The file is wrong, or a tenant can't be served.
+        """
+        async with self._one_at_a_time:
+            before = self._current
+            assert before is not None
+            file = await asyncio.to_thread(read)
+            if file.device != before.file.device:
+                raise ServingError(
+                    f"The file is now for {file.device}, and this server runs on {before.file.device}.",
+                    hint="Start a second server there, then stop this one.",
+                )
+            if file == before.file:
+                return {"changed": False, "workers_replaced": False, "tenants": list(file.tenants)}
+            if _same_work(before.file, file) and self._agree(before, file):
+                self._adopt(before)
+                return {"changed": True, "workers_replaced": False, "tenants": list(file.tenants)}
+            known = {
+                name: before.measured[name]
+                for name, tenant in file.tenants.items()
+                if name in before.measured and _work(before.file, name) == (tenant.spec(), tenant.batch)
+            }
+            following = await begin(file, self._measures, patience=self._patience, measured=known)
+            self._current = following
+            self._adopt(following)
+            self._let_go(before)
+            return {"changed": True, "workers_replaced": True, "tenants": list(file.tenants)}
+
+    async def close(self) -> None:
+        """End everything."""
+        for task in tuple(self._leaving):
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        if self._current is not None:
+            await self._current.close()
+
+    def _adopt(self, generation: Generation) -> None:
+        service = self._service
+        assert service is not None
+        service.conductor, service.beside = generation.conductor, generation.beside()
+        service.ready, service.workers, service.basis = generation.ready, generation.describe, generation.basis
+        service.tenants, service.admin_key = generation.tenants(), generation.file.admin_key
+        service.file = generation.file
+
+    def _agree(self, generation: Generation, file: TenantsFile) -> bool:
+        """New contracts for the same workers; False if they can't be had one after the other."""
+        beside, now = generation.beside(), time.monotonic()
+        tenants = generation.tenants()
+        old, new = (
+            {name: one.scheduled_contract(name, tenants[name].tokens) for name, one in each.tenants.items()}
+            for each in (generation.file, file)
+        )
+        # Those that give a part of their share back come first, so that the sum never passes the whole.
+        for name in sorted(new, key=lambda name: (new[name].share or 0.0) - (old[name].share or 0.0)):
+            try:
+                conductor = beside.get(name, generation.conductor)
+                conductor.tell(TenantAdded(now, new[name], tenants[name].costs))
+            except SchedulingError as error:
+                log.info("new contracts need new schedulers: %s", error.message)
+                return False
+        if generation.supervisor is not None:
+            generation.supervisor.agree(new.values())
+        generation.file = file
+        return True
+
+    def _let_go(self, generation: Generation) -> None:
+        """Let a generation finish what it accepted, then end it."""
+        service = self._service
+        assert service is not None
+        old = [generation.conductor, *dict.fromkeys(generation.beside().values())]
+        service.leaving += old
+
+        async def finish() -> None:
+            try:
+                await generation.drained()
+            finally:
+                for one in old:
+                    service.leaving.remove(one)
+                await asyncio.shield(generation.close())
+
+        task = asyncio.get_running_loop().create_task(finish())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+
+def _work(file: TenantsFile, name: str) -> Any:
+    tenant = file.tenants.get(name)
+    return None if tenant is None or tenant.backend is not None else (tenant.spec(), tenant.batch)
+
+
+def _same_work(before: TenantsFile, after: TenantsFile) -> bool:
+    """Whether the same workers and backends serve both: only contracts, loads and keys differ."""
+    backends = [{name: one.backend for name, one in file.tenants.items()} for file in (before, after)]
+    return (
+        backends[0] == backends[1]
+        and before.fairness == after.fairness
+        and orders(before, before.device) == orders(after, after.device)
     )
-
-
-def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
-    """Cores for the workers: those that the device names; else all but the first, which the front end keeps."""
-    if device != "cpu":
-        return None
-    return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
-
-
-def _folder(tenant: ServedTenant) -> str | None:
-    """Where the model's files are; None: it has random weights."""
-    if tenant.weights is not None:
-        return tenant.weights
-    return tenant.workload if os.path.isdir(os.path.expanduser(tenant.workload)) else None  # noqa: PTH112, PTH111

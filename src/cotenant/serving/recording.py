@@ -15,7 +15,7 @@ from cotenant.errors import RunFolderError
 from cotenant.measure.provenance import now_utc, session
 from cotenant.serving.conduct.conductor import Outcome
 from cotenant.serving.service import Service
-from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.store.folder import RunFolder
 from cotenant.store.naming import new_run_path
 from cotenant.tenancy.records import MISSING_NS, TrialRecords
@@ -36,7 +36,7 @@ class Recorder:
 
     def __init__(self, service: Service, file: TenantsFile, root: Path, *, most_bytes: int = MOST_BYTES) -> None:
         self._service = service
-        self._file = file
+        self._first = file
         self._root = root
         self._most_bytes = most_bytes
         self._outcomes: list[Outcome] = []
@@ -51,6 +51,14 @@ class Recorder:
     def path(self) -> Path | None:
         """The run folder that is written now."""
         return self._folder.path if self._folder else None
+
+    @property
+    def _file(self) -> TenantsFile:
+        return self._service.file or self._first
+
+    async def cut(self) -> None:
+        """End the stretch here: the tenants are about to change."""
+        await self._write()
 
     def open(self) -> None:
         """Begin. Raises RunFolderError if the place can't be written."""
@@ -181,7 +189,7 @@ class Recorder:
         return {
             "tenant": name,
             "of": name,
-            "workload": entry.workload,
+            "workload": entry.workload or _backend(entry),
             "batch": entry.batch,
             "seq": entry.seq,
             "dtype": entry.dtype,
@@ -192,6 +200,11 @@ class Recorder:
             "weights": entry.weights or f"random({entry.seed})",
             "facts": json.dumps({"mode": entry.mode, "tokens": entry.tokens}),
         }
+
+
+def _backend(entry: ServedTenant) -> str:
+    assert entry.backend is not None
+    return f"{entry.backend.protocol}:{entry.backend.address.name}"
 
 
 def _size(path: Path) -> int:

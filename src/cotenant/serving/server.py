@@ -2,22 +2,25 @@
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from cotenant.errors import ServingError
+from cotenant.errors import CotenantError, ServingError
 from cotenant.serving.http.app import Application, Limits
 from cotenant.serving.opening import opened
 from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
+
+log = logging.getLogger(__name__)
 
 PORT = 8700
 CONNECTIONS = 1024
@@ -39,6 +42,8 @@ class Listening:
     page: str | None = None
     """The live page."""
     limits: Limits | None = None
+    grpc_port: int | None = None
+    """None: no gRPC."""
 
 
 def check_exposure(file: TenantsFile, listening: Listening) -> None:
@@ -69,13 +74,20 @@ def check_exposure(file: TenantsFile, listening: Listening) -> None:
         )
 
 
-async def serve(file: TenantsFile, listening: Listening, *, ready: Callable[[str, Service], None]) -> None:
+async def serve(
+    file: TenantsFile,
+    listening: Listening,
+    *,
+    ready: Callable[[str, Service], None],
+    again: Callable[[], TenantsFile] | None = None,
+) -> None:
     """Serve until a signal says to stop; then finish what was accepted.
 
     Args:
         file: What to serve.
         listening: Where.
         ready: Told the address once requests can be sent.
+        again: Reads the file again, when SIGHUP or the admin asks for it.
 
     Raises:
         ServingError: It can't be served, or not there.
@@ -84,7 +96,7 @@ async def serve(file: TenantsFile, listening: Listening, *, ready: Callable[[str
 
     check_exposure(file, listening)
     with _listening(listening) as listener:
-        async with opened(file) as service:
+        async with opened(file, again=_checked(again, listening)) as service:
             service.page = None if listening.page is None else listening.page.encode()
             config = uvicorn.Config(
                 Application(service, listening.limits or Limits()),
@@ -103,9 +115,80 @@ async def serve(file: TenantsFile, listening: Listening, *, ready: Callable[[str
             server = _server(uvicorn, config, service, listening.drain_s)
             scheme = "https" if listening.tls_cert else "http"
             address = listener.getsockname()
-            async with _recorded(service, file, listening):
+            async with _grpc(service, listening), _recorded(service, file, listening), _reloading_on_sighup(service):
                 ready(f"{scheme}://{address[0]}:{address[1]}", service)
                 await server.serve(sockets=[listener])
+
+
+def _checked(again: Callable[[], TenantsFile] | None, listening: Listening) -> Callable[[], TenantsFile] | None:
+    """The file read again, refused if it would open the server to strangers."""
+    if again is None:
+        return None
+    read = again
+
+    def checked() -> TenantsFile:
+        file = read()
+        check_exposure(file, listening)
+        return file
+
+    return checked
+
+
+@asynccontextmanager
+async def _reloading_on_sighup(service: Service) -> AsyncIterator[None]:
+    if service.reload is None:
+        yield
+        return
+    reload, loop = service.reload, asyncio.get_running_loop()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def again() -> None:
+        try:
+            done = await reload()
+        except CotenantError as error:
+            log.warning("the file was not taken over, and all goes on as before: %s", error)
+        else:
+            log.warning("the file was read again: %s", done)
+
+    def on_signal() -> None:
+        task = loop.create_task(again())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, on_signal)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+        for task in tuple(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _after(
+    first: Callable[[], Awaitable[None]], then: Callable[[], Awaitable[dict[str, Any]]]
+) -> Callable[[], Awaitable[dict[str, Any]]]:
+    async def both() -> dict[str, Any]:
+        await first()
+        return await then()
+
+    return both
+
+
+@asynccontextmanager
+async def _grpc(service: Service, listening: Listening) -> AsyncIterator[None]:
+    if listening.grpc_port is None:
+        yield
+        return
+    from cotenant.serving.grpc.server import listening as over_grpc
+
+    limits = listening.limits or Limits()
+    tls = (listening.tls_cert, listening.tls_key) if listening.tls_cert and listening.tls_key else None
+    async with over_grpc(
+        service, listening.host, listening.grpc_port, body=limits.body, calls=CONNECTIONS, tls=tls
+    ) as address:
+        service.grpc = address
+        yield
 
 
 @asynccontextmanager
@@ -115,6 +198,8 @@ async def _recorded(service: Service, file: TenantsFile, listening: Listening) -
         return
     recorder = Recorder(service, file, listening.record, most_bytes=listening.record_most)
     recorder.open()
+    if service.reload is not None:
+        service.reload = _after(recorder.cut, service.reload)
     try:
         yield
     finally:

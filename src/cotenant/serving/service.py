@@ -2,18 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cotenant.errors import BadInput, Refused
-from cotenant.scheduling import Contract, TenantCosts, TenantPaused, TenantResumed, Why
+from cotenant.scheduling import Contract, Standing, TenantCosts, TenantPaused, TenantResumed, Why
+from cotenant.serving.backends.errand import Errand
+from cotenant.serving.backends.probing import Passing
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.measures import Measures
 from cotenant.serving.models.signature import Signature
 from cotenant.serving.models.text import Codec
 from cotenant.serving.processes.parcel import Parcel, Tensor
+from cotenant.serving.tenants_file import TenantsFile
 
 GENERATE_MOST = 4096
 """Tokens of one answer, at most."""
@@ -49,25 +52,59 @@ class Served:
     """Of a typical answer; what is made unless a client says otherwise."""
     key: str | None = None
     loaded: bool = True
+    passing: Passing | None = None
+    """Where its requests are passed on to; None: a worker of ours serves it."""
 
 
 @dataclass(slots=True)
 class Service:
-    """The tenants of one device behind a conductor."""
+    """The tenants of one device behind a conductor; those of each backend behind one of their own."""
 
     conductor: Conductor
     device: str
     measures: Measures
     ready: Callable[[str], bool]
     workers: Callable[[], list[dict[str, Any]]] = list
-    """Each worker process: its pid, tenants and restarts."""
+    """Each worker process: its pid, tenants and restarts; each backend: its address."""
     basis: str = "measured"
     tenants: dict[str, Served] = field(default_factory=dict)
+    beside: dict[str, Conductor] = field(default_factory=dict)
+    """The conductors of tenants that stand in another lane than the device's."""
+    leaving: list[Conductor] = field(default_factory=list)
+    """Conductors that were replaced and still have requests under way."""
     admin_key: str | None = None
+    file: TenantsFile | None = None
+    """What is served, where a file says so."""
+    reload: Callable[[], Awaitable[dict[str, Any]]] | None = None
+    """Reads the file again; None where there is no file."""
+    grpc: str | None = None
+    """Where gRPC listens, if it does."""
     page: bytes | None = None
     """The live page, if there is one."""
     draining: bool = False
     started: float = field(default_factory=time.monotonic)
+
+    def conductors(self) -> list[Conductor]:
+        """All that have tenants now, the device's first."""
+        return list(dict.fromkeys((self.conductor, *self.beside.values())))
+
+    def conductor_of(self, name: str) -> Conductor:
+        """Whoever orders this tenant's requests."""
+        return self.beside.get(name, self.conductor)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for their answers."""
+        return sum(one.in_flight for one in (*self.conductors(), *self.leaving))
+
+    def standings(self) -> list[Standing]:
+        """How each tenant stands with its scheduler; shares as parts of the whole."""
+        now = time.monotonic()
+        return [
+            standing._replace(share_rate=standing.share_rate / one.scheduler.settings.slots)
+            for one in self.conductors()
+            for standing in one.scheduler.standings(now)
+        ]
 
     def named(self, name: str) -> Served:
         """A tenant that is there and loaded. Raises Refused."""
@@ -119,6 +156,31 @@ class Service:
         )
         return made
 
+    async def pass_on(
+        self, served: Served, errand: Errand, wishes: Wishes, *, letters: int = 1, tokens: int = 1
+    ) -> Any:
+        """One request to a tenant's backend; its answer, of which the errand has had every piece.
+
+        Args:
+            served: Whose request it is.
+            errand: What to send.
+            wishes: Of the client.
+            letters: Of its prompt.
+            tokens: That it may make.
+
+        Raises:
+            Refused: It was turned away, or the backend is down.
+            RequestFailed: The backend broke off.
+        """
+        assert served.passing is not None
+        due_s = served.contract.within_s(tokens - 1)
+        return await self._serve(
+            served,
+            errand,
+            replace(wishes, deadline_s=wishes.within(served.contract, tokens - 1) or due_s, per_step_s=None),
+            scale=served.passing.scale(letters, tokens),
+        )
+
     async def _serve(
         self,
         served: Served,
@@ -131,10 +193,11 @@ class Service:
     ) -> Any:
         if self.draining:
             raise Refused(served.name, "draining", retry_after_s=1.0, predicted_wait_s=0.0)
-        return await self.conductor.serve(
+        deadline_s = wishes.deadline_s if served.passing else wishes.within(served.contract, steps or 0)
+        return await self.conductor_of(served.name).serve(
             served.name,
             work,
-            deadline_s=wishes.within(served.contract, steps or 0),
+            deadline_s=deadline_s,
             priority=wishes.priority,
             scale=scale,
             steps=steps,
@@ -150,18 +213,20 @@ class Service:
     def load(self, name: str) -> None:
         """Serve an unloaded tenant again."""
         self.tenants[name].loaded = True
-        self.conductor.tell(TenantResumed(time.monotonic(), name))
+        self.conductor_of(name).tell(TenantResumed(time.monotonic(), name))
 
     def unload(self, name: str) -> None:
         """Serve what was accepted, take nothing new."""
         self.tenants[name].loaded = False
-        self.conductor.tell(TenantPaused(time.monotonic(), name, drain=True))
+        self.conductor_of(name).tell(TenantPaused(time.monotonic(), name, drain=True))
 
     async def drain(self, within_s: float) -> bool:
         """Take nothing new; True if everything was answered in time."""
         self.draining = True
         try:
-            await asyncio.wait_for(self.conductor.drained(), within_s)
+            async with asyncio.timeout(within_s):
+                for one in (*self.conductors(), *self.leaving):
+                    await one.drained()
         except TimeoutError:
             return False
         return True

@@ -35,6 +35,8 @@ async def open_simulated(
     worker = SimulatedWorker(conductor)
     known = {}
     for name, tenant in file.tenants.items():
+        if tenant.backend is not None:
+            continue
         costs, signature = await asyncio.to_thread(_known, gpu, tenant.spec())
         contract = tenant.contract(name)
         check_floor(contract, costs)

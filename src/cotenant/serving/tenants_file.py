@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -9,6 +10,8 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from cotenant.errors import SchedulingError, StudyError
 from cotenant.scheduling import Contract, Fairness, ServiceClass, settle_shares
+from cotenant.serving.backends.entry import BackendEntry
+from cotenant.serving.lanes import lanes_of
 from cotenant.serving.plan_file import is_plan, tenants_of
 from cotenant.study.loads_and_sharings import LoadText
 from cotenant.study.places import Places
@@ -79,7 +82,12 @@ class Objective(Frozen):
 class ServedTenant(Frozen):
     """One tenant as the file describes it."""
 
-    workload: Text = Field(description="A model of the catalogue, or a directory with a model.")
+    workload: Text | None = Field(
+        default=None, description="A model of the catalogue, or a directory with a model; required without a backend."
+    )
+    backend: BackendEntry | None = Field(
+        default=None, description="Another server that executes the requests: {openai: ADDRESS} or {v2: ADDRESS}."
+    )
     slo: Objective = Field(description="How long a request may take: 50ms, {p99: 50ms}, {ttft: 300ms, tpot: 40ms}.")
     share: Annotated[float, PlainValidator(_share)] | None = Field(
         default=None, description="The part of the device's time it can count on; default: an equal part of the rest."
@@ -101,8 +109,15 @@ class ServedTenant(Frozen):
     group: Name = Field(default="default", description="Tenants of one group share a worker process.")
     key: Annotated[str, PlainValidator(_key)] | None = Field(default=None, description="Hash of the tenant's API key.")
 
+    @model_validator(mode="after")
+    def _workload_or_backend(self) -> Self:
+        if (self.workload is None) == (self.backend is None):
+            raise ValueError("a tenant has either a workload, which is served here, or a backend, which serves it")
+        return self
+
     def spec(self) -> WorkloadSpec:
         """Which model, at the size of one request."""
+        assert self.workload is not None, "a backend's tenant has no workload here"
         return WorkloadSpec(
             name=self.workload,
             seq=self.seq,
@@ -118,6 +133,13 @@ class ServedTenant(Frozen):
         """What it is promised."""
         service = ServiceClass.BEST_EFFORT if self.best_effort else ServiceClass.GUARANTEED
         return Contract(name, self.slo.latency_s, self.share, self.hard, service, per_step_s=self.slo.per_step_s)
+
+    def scheduled_contract(self, name: str, tokens: int) -> Contract:
+        """The contract as the scheduler sees it: a backend's request is one chunk, so that its tokens are in it."""
+        contract = self.contract(name)
+        if self.backend is None or not contract.per_step_s:
+            return contract
+        return replace(contract, objective_s=contract.within_s(tokens - 1), per_step_s=0.0)
 
 
 class TenantsFile(Frozen):
@@ -136,8 +158,10 @@ class TenantsFile(Frozen):
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> Self:
+        contracts = {contract.tenant: contract for contract in self.contracts()}
         try:
-            settle_shares(self.contracts())
+            for lane in lanes_of(self):
+                settle_shares(contracts[name] for name in lane.tenants)
         except SchedulingError as error:
             raise ValueError(f"{error.message} {error.hint or ''}".strip()) from None
         return self
@@ -196,7 +220,8 @@ def _checked(tree: Tree, path: Path) -> TenantsFile:
 
 def _sentence(error: Any, place: tuple[str | int, ...]) -> str:
     if error["type"] == "extra_forbidden":
-        model = ServedTenant if len(place) == 3 else TenantsFile
+        models: dict[int, type[Frozen]] = {3: ServedTenant, 4: BackendEntry}
+        model = models.get(len(place), TenantsFile)
         keys = list(model.model_fields)
         return f"unknown key{did_you_mean(str(place[-1]), keys) or '; expected one of ' + ', '.join(keys)}"
     if error["type"] == "missing":

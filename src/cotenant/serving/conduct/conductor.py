@@ -22,6 +22,7 @@ from cotenant.scheduling import (
     Event,
     Instruction,
     QueueAhead,
+    RequestId,
     Scheduler,
     Shed,
     Start,
@@ -29,7 +30,6 @@ from cotenant.scheduling import (
     Tick,
 )
 from cotenant.serving.conduct.crew import Crew, Worker
-from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.worker.station import Ended
 
 TokenSink = Callable[[list[int]], bool | None]
@@ -120,7 +120,7 @@ class Conductor:
     async def serve(
         self,
         tenant: str,
-        work: Call | Prompt,
+        work: Any,
         *,
         deadline_s: float | None = None,
         priority: int = 0,
@@ -178,13 +178,22 @@ class Conductor:
                 ticket.result = result
         for request, error in progress.failures.items():
             self._fail(request, error)
-        started = self.crew.ended(end)
+        slot = self._slot_of(end.version)
+        self._forget_chunks(end.version, slot)
+        started = self.crew.ended(end, slot)
         enough = [one for one in progress.tokens if (ticket := self._tickets.get(one)) and ticket.enough]  # type: ignore[arg-type]
         finished = tuple(dict.fromkeys((*progress.results, *enough)))
-        self.tell(ChunkDone(self._clock(), end.version, end.began, end.ended, started, finished))
+        self.tell(ChunkDone(self._clock(), end.version, end.began, end.ended, started, finished, slot))
         for request in progress.failures:
             if request in self._tickets:
                 self.tell(Cancelled(self._clock(), request))
+
+    def put_output(self, request: RequestId, tokens: int) -> None:
+        """A backend began to answer a request, or went on: its first output is noted, its tokens are counted."""
+        ticket = self._tickets.get(request)  # type: ignore[arg-type] # ours are numbers
+        if ticket is not None:
+            ticket.first = ticket.first or self._clock()
+            ticket.tokens += tokens
 
     def worker_lost(self, worker: Worker, tenants: tuple[str, ...], retry_after_s: float) -> None:
         """A worker died or hangs: its tenants are paused, and the chunk it ran will never end."""
@@ -212,7 +221,7 @@ class Conductor:
             elif isinstance(one, QueueAhead):
                 if one.chunk is not None:
                     self._chunks[one.chunk.version] = one.chunk
-                self.crew.queue(one.after, one.chunk)
+                self.crew.queue(one.after, one.chunk, one.slot)
             else:
                 self._answer(one)
 
@@ -250,7 +259,7 @@ class Conductor:
             self._observe(Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens))
 
     def _account(self, end: Ended) -> None:
-        """Note when requests began and what they were expected to cost; chunks that were replaced are forgotten."""
+        """Note when requests began and what they were expected to cost."""
         chunk = self._chunks.get(end.version)
         if chunk is not None:
             for request in chunk.requests:
@@ -258,8 +267,15 @@ class Conductor:
                 if ticket is not None:
                     ticket.began = ticket.began or end.began
                     ticket.predicted_s += chunk.predicted_s / len(chunk.requests)
-        for version in [one for one in self._chunks if one <= end.version]:
-            del self._chunks[version]
+
+    def _slot_of(self, version: int) -> int:
+        chunk = self._chunks.get(version)
+        return 0 if chunk is None else chunk.slot
+
+    def _forget_chunks(self, version: int, slot: int) -> None:
+        """The chunk has ended, and those queued behind earlier ones of its slot will never begin."""
+        for one in [one for one, chunk in self._chunks.items() if one <= version and chunk.slot == slot]:
+            del self._chunks[one]
 
     def _fail(self, request: Any, error: Exception) -> None:
         """The model raised: its caller hears it at once."""

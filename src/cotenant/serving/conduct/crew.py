@@ -1,18 +1,17 @@
 """The workers of one device, seen as one: who serves which tenant, what runs, and what follows it."""
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cotenant.scheduling import Chunk, RequestId
-from cotenant.serving.engines.protocol import Call, Prompt
 from cotenant.serving.worker.station import Ended
 
 
 class Worker(Protocol):
     """What a station in this process and one in another have in common."""
 
-    def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
-        """Hand over the input of a request."""
+    def take(self, request: RequestId, tenant: str, work: Any) -> None:
+        """Hand over the input of a request: tensors, a prompt, or what is to be passed on."""
         ...
 
     def free(self, requests: Iterable[RequestId]) -> None:
@@ -43,8 +42,9 @@ class Crew:
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._homes: dict[RequestId, Worker] = {}
-        self._running: _Running | None = None
-        self._held: Chunk | None = None
+        self._running: dict[int, _Running] = {}
+        """By slot."""
+        self._held: dict[int, Chunk] = {}
 
     def assign(self, tenant: str, worker: Worker) -> None:
         """From now on this worker serves the tenant."""
@@ -54,7 +54,7 @@ class Crew:
         """Nobody serves the tenant any more."""
         self._workers.pop(tenant, None)
 
-    def take(self, request: RequestId, tenant: str, work: Call | Prompt) -> None:
+    def take(self, request: RequestId, tenant: str, work: Any) -> None:
         """Hand a request's input to its tenant's worker."""
         worker = self._workers[tenant]
         self._homes[request] = worker
@@ -69,34 +69,40 @@ class Crew:
     def start(self, chunk: Chunk) -> None:
         """Run a chunk now."""
         worker = self._workers[chunk.tenant]
-        self._running, self._held = _Running(chunk.version, worker), None
+        self._running[chunk.slot] = _Running(chunk.version, worker)
+        self._held.pop(chunk.slot, None)
         worker.start(chunk)
 
-    def queue(self, after: int, chunk: Chunk | None) -> None:
+    def queue(self, after: int, chunk: Chunk | None, slot: int = 0) -> None:
         """Run a chunk after the one that runs; too late if that has ended."""
-        if self._running is None or self._running.version != after:
+        running = self._running.get(slot)
+        if running is None or running.version != after:
             return
-        runner = self._running.worker
-        ours = chunk is not None and self._workers.get(chunk.tenant) is runner
-        runner.queue(after, chunk if ours else None)
-        self._held = None if ours else chunk
+        ours = chunk is not None and self._workers.get(chunk.tenant) is running.worker
+        running.worker.queue(after, chunk if ours else None)
+        self._held.pop(slot, None)
+        if chunk is not None and not ours:
+            self._held[slot] = chunk
 
-    def ended(self, end: Ended) -> int | None:
-        """Note a chunk's end; the version that runs now, None if nothing does."""
-        running, held = self._running, self._held
+    def ended(self, end: Ended, slot: int = 0) -> int | None:
+        """Note a chunk's end; the version that runs there now, None if nothing does."""
+        running = self._running.pop(slot, None)
+        held = self._held.pop(slot, None)
         assert running is not None, "a chunk ended that nobody started"
-        self._running, self._held = None, None
         if end.started is not None:
-            self._running = _Running(end.started, running.worker)
+            self._running[slot] = _Running(end.started, running.worker)
         elif held is not None and held.tenant in self._workers:
             self.start(held)
-        return None if self._running is None else self._running.version
+        following = self._running.get(slot)
+        return None if following is None else following.version
 
     def lost(self, worker: Worker) -> int | None:
-        """A worker died; the version that it was running, if any."""
+        """A worker died; the version that it was running, if any. Such workers have the first slot."""
         for request in [one for one, home in self._homes.items() if home is worker]:
             del self._homes[request]
-        if self._running is None or self._running.worker is not worker:
+        running = self._running.get(0)
+        if running is None or running.worker is not worker:
             return None
-        version, self._running, self._held = self._running.version, None, None
-        return version
+        del self._running[0]
+        self._held.pop(0, None)
+        return running.version

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, locked
 from cotenant.serving.http.foreign import refuse_foreign_pages
-from cotenant.serving.http.keys import opens, presented
+from cotenant.serving.http.keys import presented
 from cotenant.serving.http.messages import Reply, Request, read_json
 from cotenant.serving.http.problems import Status, reply_to, status_of
 from cotenant.serving.http.routes import Route, find_route
@@ -85,29 +86,23 @@ class Application:
 
     def _admit_early(self, route: Route, headers: dict[str, str]) -> None:
         """Strangers don't get to send a body."""
-        service = self._service
-        hashes = [one.key for one in service.tenants.values()]
-        if not any(hashes):
+        if not locked(self._service):
             refuse_foreign_pages(headers)
-        if route.access != "open" and any(hashes) and not opens(presented(headers), service.admin_key, *hashes):
-            raise Status(401, "A valid API key is needed.", hint="Send `Authorization: Bearer KEY`.")
+        if route.access != "open":
+            check_stranger(self._service, presented(headers))
 
     def _admit(self, route: Route, parts: dict[str, str], request: Request) -> None:
         """A tenant's key opens its own model; the admin's opens all."""
         service, key = self._service, presented(request.headers)
         if route.access == "admin":
-            locked = service.admin_key is not None or any(one.key for one in service.tenants.values())
-            if locked and not opens(key, service.admin_key):
-                raise Status(403, "This needs the admin's key.", hint="The file's `admin_key` holds its hash.")
+            check_admin(service, key)
             return
         if route.access == "open":
             return
         name = parts.get("model")
         if name is None and request.method == "POST":
             name = str(read_json(request.body).get("model"))
-        served = service.tenants.get(name) if name is not None else None
-        if served is not None and served.key is not None and not opens(key, served.key, service.admin_key):
-            raise Status(403, f"This key doesn't open {served.name}.")
+        check_tenant(service, key, name)
 
     async def _reply(self, reply: Reply, send: Send, receive: Receive, *, body: bool) -> None:
         headers = [(b"content-type", reply.kind.encode())]

@@ -1,6 +1,5 @@
 """Prometheus' text format: our own names, and those that dashboards for other servers know."""
 
-import time
 from collections.abc import Iterable, Mapping
 
 from cotenant.serving.http.messages import Reply, Request
@@ -20,7 +19,7 @@ async def metrics(service: Service, request: Request, parts: Mapping[str, str]) 
 def render(service: Service) -> str:
     """The page."""
     scheduler = service.conductor.scheduler
-    standings = scheduler.standings(time.monotonic())
+    standings = service.standings()
     rows = {name: service.measures.of(name) for name in service.tenants}
     lines: list[str] = []
 
@@ -55,7 +54,7 @@ def render(service: Service) -> str:
     put("cotenant_worker_restarts_total", "counter", "How often a worker process was started again.",
         (({"tenants": "+".join(one["tenants"])}, one["restarts"]) for one in service.workers()))  # fmt: skip
     put("cotenant_requests_in_flight", "gauge", "Requests that wait for their answers.",
-        [({}, service.conductor.in_flight)])  # fmt: skip
+        [({}, service.in_flight)])  # fmt: skip
     put("cotenant_device_slowdown", "gauge", "How many times as long as predicted the device takes now.",
         [({}, scheduler.speed)])  # fmt: skip
     put("cotenant_device_busy_seconds_total", "counter", "Time that chunks took.", [({}, service.conductor.device_s)])

@@ -13,6 +13,7 @@ from cotenant.serving.engines.protocol import Prompt
 from cotenant.serving.http.asked import wishes_of
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.openai_input import Asked, prompts_of, read_asked, texts_of
+from cotenant.serving.http.passing import pass_openai
 from cotenant.serving.http.problems import Status, reply_to
 from cotenant.serving.http.v2_tensors import numbers_of
 from cotenant.serving.models.text import Codec
@@ -39,6 +40,8 @@ async def completions(service: Service, request: Request, parts: Mapping[str, st
     """Go on with a prompt."""
     del parts
     body = request.json()
+    if (passed := _passed(service, body)) is not None:
+        return await pass_openai(service, passed, request, body)
     served, codec = _writer(service, body)
     asked = read_asked(body, served)
     prompts = prompts_of(body.get("prompt"), codec)
@@ -49,6 +52,8 @@ async def chat(service: Service, request: Request, parts: Mapping[str, str]) -> 
     """Answer a conversation."""
     del parts
     body = request.json()
+    if (passed := _passed(service, body)) is not None:
+        return await pass_openai(service, passed, request, body)
     served, codec = _writer(service, body)
     asked = read_asked(body, served)
     messages = body.get("messages")
@@ -63,6 +68,8 @@ async def embeddings(service: Service, request: Request, parts: Mapping[str, str
     del parts
     body = request.json()
     served = _served(service, body.get("model"))
+    if served.passing is not None:
+        return await pass_openai(service, served, request, body)
     if not served.signature.embeds:
         raise BadInput(f"{served.name} gives no embeddings.", hint="Serve an encoder with `mode: embed`.")
     wishes = wishes_of(request.headers, vllm_priority=body.get("priority"))
@@ -235,6 +242,12 @@ def _served(service: Service, name: Any) -> Served:
     if found is None or not found.loaded:
         raise Status(404, f"There is no model {str(name)[:100]!r}.", hint="GET /v1/models lists them.")
     return found
+
+
+def _passed(service: Service, body: Mapping[str, Any]) -> Served | None:
+    """The tenant, if a backend serves it."""
+    served = _served(service, body.get("model"))
+    return served if served.passing is not None else None
 
 
 def _writer(service: Service, body: Mapping[str, Any]) -> tuple[Served, Codec]:

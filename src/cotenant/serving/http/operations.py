@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from cotenant.errors import CotenantError
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.problems import Status
 from cotenant.serving.service import Service
@@ -34,10 +35,24 @@ async def drain(service: Service, request: Request, parts: Mapping[str, str]) ->
     return in_json({"drained": await service.drain(DRAIN_S)})
 
 
+async def reload(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """Read the file again, and answer when it is served by; what was accepted before is finished by the old workers."""
+    del request, parts
+    if service.reload is None:
+        raise Status(404, "This server has no file that could be read again.")
+    try:
+        return in_json(await service.reload())
+    except Status:
+        raise
+    except CotenantError as error:
+        lines = getattr(error, "problems", ())
+        raise Status(409, " ".join((f"{error.message.rstrip('.')}.", *lines)), hint=error.hint) from None
+
+
 def state_of(service: Service) -> dict[str, Any]:
     """How everything stands, as plain data."""
     now = time.monotonic()
-    standings = {one.tenant: one for one in service.conductor.scheduler.standings(now)}
+    standings = {one.tenant: one for one in service.standings()}
     tenants = []
     for name, served in service.tenants.items():
         figures, standing = service.measures.of(name), standings.get(name)
@@ -63,7 +78,7 @@ def state_of(service: Service) -> dict[str, Any]:
         "up_s": now - service.started,
         "busy_s": service.conductor.device_s,
         "slowdown": service.conductor.scheduler.speed,
-        "in_flight": service.conductor.in_flight,
+        "in_flight": service.in_flight,
         "draining": service.draining,
         "workers": service.workers(),
         "tenants": tenants,

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from cotenant.errors import BadInput, CotenantError, Refused
+from cotenant.errors import BadInput, CotenantError, Refused, RequestFailed
 from cotenant.scheduling import Why
 from cotenant.serving.http.messages import Reply, in_json
 
@@ -49,6 +49,8 @@ def status_of(error: Exception) -> int:
             return error.status
         case BadInput():
             return 400
+        case RequestFailed():
+            return 502
         case Refused():
             return _STATUS.get(error.why, 429)
     return 500

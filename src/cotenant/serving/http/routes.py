@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from cotenant.serving.http import openai, operations, v2
-from cotenant.serving.http.messages import Reply, Request
+from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.metrics import metrics
+from cotenant.serving.http.openapi import describe
 from cotenant.serving.service import Service
 
 Handler = Callable[[Service, Request, Mapping[str, str]], Awaitable[Reply]]
@@ -19,6 +20,7 @@ class Route(NamedTuple):
     """One line of the table."""
 
     method: str
+    path: str
     pattern: re.Pattern[str]
     handler: Handler
     access: Access
@@ -26,7 +28,13 @@ class Route(NamedTuple):
 
 def _route(method: str, path: str, handler: Handler, access: Access = "tenant") -> Route:
     pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)
-    return Route(method, re.compile(pattern), handler, access)
+    return Route(method, path, re.compile(pattern), handler, access)
+
+
+async def _openapi(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
+    """What this server takes and gives."""
+    del service, request, parts
+    return in_json(describe(ROUTES))
 
 
 _VERSIONED = "/v2/models/{model}/versions/{version}"
@@ -55,8 +63,10 @@ ROUTES = (
     _route("POST", "/v1/embeddings", openai.embeddings),
     _route("GET", "/metrics", metrics, "admin"),
     _route("GET", "/status", operations.status, "admin"),
+    _route("GET", "/openapi.json", _openapi, "open"),
     _route("GET", "/ui", operations.live_page, "open"),
     _route("POST", "/drain", operations.drain, "admin"),
+    _route("POST", "/reload", operations.reload, "admin"),
 )
 
 

@@ -7,6 +7,7 @@ from cotenant import __version__
 from cotenant.errors import BadInput
 from cotenant.serving.http.asked import wishes_of
 from cotenant.serving.http.messages import Reply, Request, in_json
+from cotenant.serving.http.passing import pass_v2
 from cotenant.serving.http.problems import Status
 from cotenant.serving.http.v2_tensors import HEADER, read_inputs, write_outputs
 from cotenant.serving.models.signature import TensorSpec
@@ -42,7 +43,7 @@ async def model(service: Service, request: Request, parts: Mapping[str, str]) ->
         {
             "name": served.name,
             "versions": [VERSION],
-            "platform": "cotenant",
+            "platform": "cotenant" if served.passing is None else f"cotenant, {served.passing.entry.protocol} backend",
             "inputs": [_spec(one) for one in served.signature.inputs],
             "outputs": [_spec(one) for one in served.signature.outputs],
         }
@@ -59,6 +60,8 @@ async def model_ready(service: Service, request: Request, parts: Mapping[str, st
 async def infer(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """One request."""
     served = _model(service, parts)
+    if served.passing is not None:
+        return await pass_v2(service, served, request)
     header, parcel = read_inputs(request.headers, request.body)
     parameters = header.get("parameters") or {}
     if not isinstance(parameters, dict):

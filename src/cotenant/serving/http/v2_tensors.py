@@ -1,5 +1,6 @@
 """Tensors of the Open Inference Protocol: JSON numbers, or raw bytes behind a JSON header."""
 
+import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,30 @@ _FORMATS = {
 
 def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], Parcel]:
     """The request's JSON, and its tensors. Raises BadInput."""
+    return _read(headers, body, "inputs")
+
+
+def read_outputs(headers: Mapping[str, str], body: bytes) -> Parcel:
+    """The tensors of an answer. Raises BadInput."""
+    return _read(headers, body, "outputs")[1]
+
+
+def write_inputs(parcel: Parcel, header: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The body of a request with raw tensors, and the length of its JSON."""
+    inputs = [
+        {
+            "name": one.name,
+            "datatype": one.datatype,
+            "shape": list(one.shape),
+            "parameters": {"binary_data_size": len(one.data)},
+        }
+        for one in parcel.tensors
+    ]
+    text = json.dumps({**header, "inputs": inputs}, separators=(",", ":")).encode()
+    return b"".join((text, *(one.data for one in parcel.tensors))), len(text)
+
+
+def _read(headers: Mapping[str, str], body: bytes, which: str) -> tuple[dict[str, Any], Parcel]:
     view = memoryview(body)
     size = headers.get(HEADER)
     if size is None:
@@ -27,11 +52,11 @@ def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any]
         if not size.isdecimal() or int(size) > len(body):
             raise BadInput(f"{HEADER} is {size[:20]!r}, but the body has {len(body)} bytes.")
         header, rest = read_json(view[: int(size)]), view[int(size) :]
-    inputs = header.get("inputs")
-    if not isinstance(inputs, list) or not inputs:
-        raise BadInput("`inputs` has to be a list of tensors.")
+    listed = header.get(which)
+    if not isinstance(listed, list) or not listed:
+        raise BadInput(f"`{which}` has to be a list of tensors.")
     tensors, at = [], 0
-    for entry in inputs:
+    for entry in listed:
         tensor, used = _tensor(entry, rest[at:])
         tensors.append(tensor)
         at += used
@@ -42,8 +67,6 @@ def read_inputs(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any]
 
 def write_outputs(parcel: Parcel, header: dict[str, Any], binary: Mapping[str, bool]) -> tuple[bytes, int | None]:
     """The body of an answer and, if it holds raw bytes, the length of its JSON header."""
-    import json
-
     outputs, raw = [], []
     for one in parcel.tensors:
         entry: dict[str, Any] = {"name": one.name, "datatype": one.datatype, "shape": list(one.shape)}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +53,18 @@ class Post:
 class Supervisor:
     """The posts of one device."""
 
-    def __init__(self, conductor: Conductor, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        conductor: Conductor,
+        patience: Patience | None = None,
+        measured: Mapping[str, tuple[TenantCosts, Signature]] | None = None,
+    ) -> None:
         self.posts: list[Post] = []
         self.known: dict[str, tuple[TenantCosts, Signature]] = {}
         self._conductor = conductor
         self._patience = patience or Patience()
+        self._measured = dict(measured or {})
+        """Costs of tenants that were measured before, on a device with less to do than now."""
         self._contracts: dict[str, Contract] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -75,6 +82,10 @@ class Supervisor:
             self.posts.append(post)
             await self._man(post, first=True)
         self._watch(self._look_out())
+
+    def agree(self, contracts: Iterable[Contract]) -> None:
+        """New contracts for the same tenants, for when a worker has to be started again."""
+        self._contracts.update({contract.tenant: contract for contract in contracts})
 
     def ready(self, tenant: str) -> bool:
         """Whether the tenant's worker stands."""
@@ -99,7 +110,8 @@ class Supervisor:
 
     async def _man(self, post: Post, *, first: bool) -> None:
         patience = self._patience
-        order = post.order if first else post.order.model_copy(update={"budget_s": patience.remeasure_s})
+        again = not first or all(tenant in self._measured for tenant in post.tenants)
+        order = post.order.model_copy(update={"budget_s": patience.remeasure_s}) if again else post.order
         began = time.monotonic()
         worker = Remote(order, ended=self._conductor.chunk_ended, lost=lambda gone: self._lost(post, gone))
         try:
@@ -110,7 +122,8 @@ class Supervisor:
             raise
         post.worker, post.start_s = worker, time.monotonic() - began
         now = time.monotonic()
-        for tenant, (costs, signature) in worker.admitted.items():
+        for tenant, measured in worker.admitted.items():
+            costs, signature = self._known_before(tenant, measured) if first else measured
             self.known[tenant] = costs, signature
             self._conductor.crew.assign(tenant, worker)
             self._conductor.tell(TenantAdded(now, self._contracts[tenant], costs))
@@ -119,8 +132,13 @@ class Supervisor:
     def _check(self, worker: Remote, *, floor: bool) -> None:
         for error in worker.failed.values():
             raise error
-        for tenant, (costs, _) in worker.admitted.items() if floor else ():
-            check_floor(self._contracts[tenant], costs)
+        for tenant, measured in worker.admitted.items() if floor else ():
+            check_floor(self._contracts[tenant], self._known_before(tenant, measured)[0])
+
+    def _known_before(self, tenant: str, measured: tuple[TenantCosts, Signature]) -> tuple[TenantCosts, Signature]:
+        """What was known before, unless the model is now cut otherwise."""
+        before = self._measured.get(tenant)
+        return before if before and len(before[0].chunks) == len(measured[0].chunks) else measured
 
     def _lost(self, post: Post, gone: Remote) -> None:
         if self._closing or post.worker is not gone:

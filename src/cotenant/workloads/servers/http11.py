@@ -15,6 +15,7 @@ from cotenant.workloads.servers.address import Address
 
 LARGEST_ANSWER = 256 << 20
 Sink = Callable[[bytes], None]
+Headers = Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reply = Reply()
         self._sink: Sink | None = None
+        self._begun: Callable[[Reply], None] | None = None
         self._parts: list[bytes] = []
         self._size = 0
         self._heard = False
@@ -80,10 +82,13 @@ class _Connection(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001 - a sink's error is its request's, not the loop's
             self._fail(error)
 
-    def send(self, head: h11.Request, body: bytes, sink: Sink | None) -> "asyncio.Future[Reply]":
+    def send(
+        self, head: h11.Request, body: bytes, sink: Sink | None, begun: Callable[[Reply], None] | None
+    ) -> "asyncio.Future[Reply]":
         """Write a request; the future is done when the answer is."""
         assert self._transport is not None
         self._reply, self._sink, self._parts, self._size, self._heard = Reply(), sink, [], 0, False
+        self._begun = begun
         self._done = asyncio.get_running_loop().create_future()
         data = self._framing.send(head) or b""
         data += (self._framing.send(h11.Data(data=body)) or b"") if body else b""
@@ -110,6 +115,8 @@ class _Connection(asyncio.Protocol):
                     self._reply.headers = {
                         bytes(k).decode("latin-1"): bytes(v).decode("latin-1") for k, v in event.headers
                     }
+                    if self._begun is not None:
+                        self._begun(self._reply)
                 case h11.Data():
                     self._body(bytes(event.data))
                 case h11.EndOfMessage():
@@ -175,14 +182,16 @@ class Connections:
         body: bytes | None,
         sink: Sink | None = None,
         *,
+        headers: Headers | None = None,
         sent: Callable[[], None] | None = None,
+        begun: Callable[[Reply], None] | None = None,
     ) -> Reply:
         """One request and its answer, over a new connection where none is idle.
 
         A server may close an idle connection just as a request is written to it: only then is it sent once more.
+        ``begun`` is called with the head of the answer, before its body goes to the sink.
         """
-        headers = self._headers if body is None else [*self._headers, ("Content-Length", str(len(body)))]
-        head = h11.Request(method=method, target=target, headers=headers)
+        head = self._head(method, target, body, headers or {})
         connection: _Connection | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -192,7 +201,7 @@ class Connections:
                         continue
                     kept = connection is not None
                     connection = connection or await self._connect()
-                    answer = connection.send(head, body or b"", sink)
+                    answer = connection.send(head, body or b"", sink, begun)
                     if sent is not None:
                         sent()
                     try:
@@ -218,6 +227,10 @@ class Connections:
         if connection.open:
             self._idle.append(connection)
         return reply
+
+    def _head(self, method: str, target: str, body: bytes | None, headers: Headers) -> h11.Request:
+        length = () if body is None else (("Content-Length", str(len(body))),)
+        return h11.Request(method=method, target=target, headers=[*self._headers, *headers.items(), *length])
 
     async def close(self) -> None:
         """Drop them all."""

@@ -153,7 +153,7 @@ class V2Client(HttpClient):
     def __init__(
         self, standing: Standing, spec: WorkloadSpec, options: V2Options, inputs: Sequence[Input], *, binary: bool
     ) -> None:
-        self.body, headers = _body(inputs, binary=binary)
+        self.body, headers = body_of(inputs, binary=binary)
         super().__init__(standing, options, spec.server.warm if spec.server else 0, headers)
         self._path = f"{_model_path(standing.address, options)}/infer"
 
@@ -242,7 +242,8 @@ def _values(random: np.random.Generator, datatype: str, shape: tuple[int, ...], 
     return random.integers(0, 2 if kind.kind == "b" else min(largest, 127), shape).astype(kind)
 
 
-def _body(inputs: Sequence[Input], *, binary: bool) -> tuple[bytes, dict[str, str]]:
+def body_of(inputs: Sequence[Input], *, binary: bool) -> tuple[bytes, dict[str, str]]:
+    """A request with these inputs, and the headers that go with it."""
     if not binary:
         return json.dumps({"inputs": [one.as_json() for one in inputs]}).encode(), {"Content-Type": "application/json"}
     parts = [one.as_bytes() for one in inputs]

@@ -1,0 +1,1 @@
+"""Other servers behind our admission: we decide who goes when, they execute."""

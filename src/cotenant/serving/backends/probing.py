@@ -1,0 +1,172 @@
+"""What a backend serves and what a request costs there, found out with a few requests at the start."""
+
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant.errors import ServingError, WorkloadError
+from cotenant.scheduling import ChunkCost, TenantCosts
+from cotenant.serving.backends.backend import Backend
+from cotenant.serving.backends.entry import BackendEntry
+from cotenant.serving.backends.errand import Errand
+from cotenant.serving.models.signature import Signature, TensorSpec
+from cotenant.workloads.protocol import WorkloadSpec
+
+PROBES = 5
+PROMPT = "one two three four five six seven eight "
+_JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """How a tenant's requests are passed on: to which model, and what one of them takes."""
+
+    entry: BackendEntry
+    model: str
+    prompt_s: float
+    """Of a request whose prompt has ``letters``, up to its first token; of other requests, all of it."""
+    token_s: float
+    tokens: int
+    letters: int
+
+    def scale(self, letters: int, tokens: int) -> float:
+        """What a request costs over the typical one."""
+        typical = self.prompt_s + self.token_s * (self.tokens - 1)
+        prompt = self.prompt_s * max(0.25, letters / self.letters)
+        return (prompt + self.token_s * (tokens - 1)) / typical
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A tenant behind a backend, as the scheduler and the front ends have to know it."""
+
+    passing: Passing
+    costs: TenantCosts
+    signature: Signature
+
+
+async def probe(backend: Backend, entry: BackendEntry, *, seq: int, tokens: int, embeds: bool) -> Known:
+    """Ask the backend what it serves, and measure what it takes.
+
+    Args:
+        backend: Where.
+        entry: What the file says of it; its `cost` spares the measurement.
+        seq: Words of a typical prompt, or a free dimension of an input.
+        tokens: Of a typical answer.
+        embeds: The model gives vectors of texts.
+
+    Raises:
+        ServingError: It isn't there, isn't such a server, has no such model, or refuses a plain request.
+    """
+    if entry.protocol == "v2":
+        return await _probe_v2(backend, entry, seq)
+    model = entry.model or await _only_model(backend)
+    prompt = (PROMPT * (seq // 8 + 1))[: max(8, 4 * seq)]
+    if embeds:
+        whole = await _times(backend, entry, "/v1/embeddings", {"model": model, "input": prompt})
+        passing = Passing(entry, model, statistics.median(whole), 0.0, 1, len(prompt))
+        return Known(passing, _costs(whole), Signature((), (), embeds=True))
+    if entry.cost is not None:
+        step = entry.cost / tokens
+        passing = Passing(entry, model, step, step, tokens, len(prompt))
+        return Known(passing, _costs([entry.cost]), Signature((), (), decodes=True))
+    first, target = await _first_token(backend, entry, model, prompt)
+    whole = await _times(backend, entry, target, _question(target, model, prompt, tokens))
+    prompt_s = min(statistics.median(first), statistics.median(whole))
+    token_s = (statistics.median(whole) - prompt_s) / max(1, tokens - 1)
+    passing = Passing(entry, model, prompt_s, token_s, tokens, len(prompt))
+    return Known(passing, _costs(whole), Signature((), (), decodes=True))
+
+
+async def _first_token(backend: Backend, entry: BackendEntry, model: str, prompt: str) -> tuple[list[float], str]:
+    """Times up to one token, and which interface gave it: some servers have chat only."""
+    try:
+        target = "/v1/completions"
+        return await _times(backend, entry, target, _question(target, model, prompt, 1)), target
+    except ServingError:
+        target = "/v1/chat/completions"
+        return await _times(backend, entry, target, _question(target, model, prompt, 1)), target
+
+
+def _question(target: str, model: str, prompt: str, tokens: int) -> dict[str, Any]:
+    asked = {"messages": [{"role": "user", "content": prompt}]} if "chat" in target else {"prompt": prompt}
+    return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, "ignore_eos": True}
+
+
+async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
+    import cotenant.workloads.yours  # noqa: F401 - before the next line: the two packages need each other
+    from cotenant.workloads.servers.v2 import V2Options, body_of, inputs_of
+
+    if entry.model is None:
+        raise ServingError(f"The backend {entry.address.name} names no model.", hint="Add `model:` to the backend.")
+    server = await backend.json("/v2")
+    path = f"/v2/models/{entry.model}"
+    described = await backend.json(path)
+    if not isinstance(described, Mapping) or not isinstance(described.get("inputs"), list):
+        raise ServingError(f"The backend {entry.address.name} doesn't describe the inputs of {entry.model}.")
+    signature = Signature(_specs(described["inputs"]), _specs(described.get("outputs") or []))
+    if entry.cost is not None:
+        times = [entry.cost]
+    else:
+        extensions = server.get("extensions") if isinstance(server, Mapping) else None
+        try:
+            inputs = inputs_of(entry.address.name, described, WorkloadSpec(name=entry.model, seq=seq), V2Options())
+        except WorkloadError as error:
+            raise ServingError(error.message, hint="State what a request takes: `cost: 20ms`.") from None
+        body, headers = body_of(inputs, binary="binary_tensor_data" in (extensions or ()))
+        times = await _times(backend, entry, f"{path}/infer", body, headers)
+    passing = Passing(entry, entry.model, statistics.median(times), 0.0, 1, 1)
+    return Known(passing, _costs(times), signature)
+
+
+def _specs(tensors: list[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(str(one.get("name")), str(one.get("datatype")), tuple(int(size) for size in one.get("shape", ())))
+        for one in tensors
+        if isinstance(one, Mapping)
+    )
+
+
+async def _only_model(backend: Backend) -> str:
+    listed = await backend.json("/v1/models")
+    data = listed.get("data") if isinstance(listed, Mapping) else None
+    models = [str(one["id"]) for one in data or () if isinstance(one, Mapping) and "id" in one]
+    if len(models) != 1:
+        names = ", ".join(models[:5]) or "none"
+        raise ServingError(
+            f"The backend {backend.address.name} has {len(models)} models: {names}.", hint="Name one: `model: ...`."
+        )
+    return models[0]
+
+
+async def _times(
+    backend: Backend, entry: BackendEntry, target: str, question: "dict[str, Any] | bytes", headers: Any = None
+) -> list[float]:
+    """Seconds of a few requests one after the other; the first one only warms up."""
+    if entry.cost is not None:
+        return [entry.cost]
+    body = question if isinstance(question, bytes) else json.dumps(question).encode()
+    times = []
+    for _ in range(PROBES + 1):
+        began = time.monotonic()
+        try:
+            reply = await backend.send(Errand(target, body, headers or _JSON))
+        except WorkloadError as error:
+            raise ServingError(f"The backend failed at {target}: {error.message}.", hint=error.hint) from None
+        if not reply.ok:
+            said = reply.body[:200].decode(errors="replace")
+            raise ServingError(
+                f"The backend {backend.address.name} refused a plain request to {target}: {reply.status} {said}",
+                hint="State what a request takes instead: `cost: 20ms`.",
+            )
+        times.append(time.monotonic() - began)
+    return times[1:]
+
+
+def _costs(times: list[float]) -> TenantCosts:
+    ordered = sorted(max(one, 1e-6) for one in times)
+    middle = statistics.median(ordered)
+    return TenantCosts((ChunkCost(middle, max(middle, ordered[int(0.9 * len(ordered))]), middle),))

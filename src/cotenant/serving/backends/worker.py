@@ -1,0 +1,120 @@
+"""Keeps the contract of a worker by sending requests on; a backend that is down is asked until it is back."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from cotenant.errors import Refused, RequestFailed
+from cotenant.scheduling import Chunk, RequestId, TenantPaused, TenantResumed, Why
+from cotenant.serving.backends.backend import Backend
+from cotenant.serving.backends.errand import Errand, Piece
+from cotenant.serving.backends.gate import Gate
+from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.engines.protocol import Progress
+from cotenant.serving.worker.station import Ended
+from cotenant.workloads.servers.http11 import Reply
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 0.5
+"""Between two questions to a backend that is down; clients are told to come back after twice that."""
+_TOKEN = b'"choices":'
+
+
+class BackendWorker:
+    """The requests of all tenants of one backend. A chunk is a whole request: nobody can cut what others execute."""
+
+    def __init__(self, backend: Backend, conductor: Conductor, tenants: tuple[str, ...], gate: Gate | None) -> None:
+        self.backend = backend
+        self.tenants = tenants
+        self._conductor = conductor
+        self._gate = gate
+        self._errands: dict[RequestId, Errand] = {}
+        self._under_way: dict[RequestId, asyncio.Task[None]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    def take(self, request: RequestId, tenant: str, work: Any) -> None:
+        """Keep a request until its turn."""
+        del tenant
+        assert isinstance(work, Errand)
+        self._errands[request] = work
+
+    def free(self, requests: Iterable[RequestId]) -> None:
+        """Forget requests; those under way are broken off."""
+        for request in requests:
+            self._errands.pop(request, None)
+            task = self._under_way.pop(request, None)
+            if task is not None:
+                task.cancel()
+
+    def start(self, chunk: Chunk) -> None:
+        """Send a request."""
+        (request,) = chunk.requests
+        task = asyncio.get_running_loop().create_task(self._run(chunk, request))
+        self._under_way[request] = task
+
+    def queue(self, after: int, chunk: Chunk | None) -> None:
+        """Nothing is queued ahead: the backend has a queue of its own."""
+        assert chunk is None, f"a chunk was queued behind {after} at a backend"
+
+    async def close(self) -> None:
+        """Break everything off."""
+        tasks = [*self._under_way.values(), *([self._asking] if self._asking else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.backend.close()
+
+    async def _run(self, chunk: Chunk, request: RequestId) -> None:
+        began = time.monotonic()
+        progress, learnt = Progress(), False
+        try:
+            errand = self._errands.pop(request, None)
+            if errand is not None:
+                reply = await self._send(request, errand)
+                progress.results[request] = reply
+                learnt = reply.ok
+        except RequestFailed as error:
+            progress.failures[request] = self._lost(chunk.tenant, error)
+        except Exception as error:  # noqa: BLE001 - it belongs to this request
+            progress.failures[request] = error
+        finally:
+            self._under_way.pop(request, None)
+            ended = time.monotonic()
+            # What was refused or broken off says nothing about the cost of a request.
+            since = began if learnt else ended - chunk.predicted_s
+            self._conductor.chunk_ended(Ended(chunk.version, since, ended, None, progress))
+
+    async def _send(self, request: RequestId, errand: Errand) -> Reply:
+        def take(piece: Piece) -> None:
+            if isinstance(piece, bytes):
+                self._conductor.put_output(request, piece.count(_TOKEN))
+            errand.take(piece)
+
+        counted = Errand(errand.target, errand.body, errand.headers, take)
+        if self._gate is None:
+            return await self.backend.send(counted)
+        async with self._gate.through(self.backend):
+            return await self.backend.send(counted)
+
+    def _lost(self, tenant: str, error: RequestFailed) -> Exception:
+        """The request's error; if the backend can't be reached, nothing is sent there until it answers again."""
+        if error.kind != "connection":
+            return error
+        if self._asking is None or self._asking.done():
+            log.warning("%s; its tenants are paused", error.message)
+            self.backend.up = False
+            now = time.monotonic()
+            for one in self.tenants:
+                self._conductor.tell(TenantPaused(now, one, 2 * AGAIN_S))
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+        return Refused(tenant, Why.WORKER_LOST, retry_after_s=2 * AGAIN_S, predicted_wait_s=0.0)
+
+    async def _ask(self) -> None:
+        while not await self.backend.alive():
+            await asyncio.sleep(AGAIN_S)
+        self.backend.up = True
+        for one in self.tenants:
+            self._conductor.tell(TenantResumed(time.monotonic(), one))

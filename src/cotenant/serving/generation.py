@@ -1,0 +1,161 @@
+"""All that serves one version of a file: workers, backends, schedulers. A changed file gets a new one."""
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cotenant.scheduling import Scheduler, Settings, TenantCosts
+from cotenant.serving.backends.opening import OpenLane, open_lane
+from cotenant.serving.backends.probing import Passing
+from cotenant.serving.conduct.conductor import Conductor
+from cotenant.serving.conduct.crew import Crew
+from cotenant.serving.lanes import DEVICE, lanes_of
+from cotenant.serving.measures import Measures
+from cotenant.serving.models.signature import Signature
+from cotenant.serving.models.text import find_codec
+from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
+from cotenant.serving.processes.supervisor import Patience, Supervisor
+from cotenant.serving.service import Served
+from cotenant.serving.tenants_file import ServedTenant, TenantsFile
+from cotenant.workloads.models.serving import DEFAULT_TOKENS
+
+Measured = Mapping[str, tuple[TenantCosts, Signature]]
+
+
+@dataclass(slots=True)
+class Generation:
+    """What stands for one file."""
+
+    file: TenantsFile
+    conductor: Conductor
+    basis: str = "measured"
+    supervisor: Supervisor | None = None
+    lanes: list[OpenLane] = field(default_factory=list)
+    measured: dict[str, tuple[TenantCosts, Signature]] = field(default_factory=dict)
+
+    def ready(self, tenant: str) -> bool:
+        """Whether a tenant can be served now."""
+        if any(tenant in lane.known for lane in self.lanes):
+            return any(lane.ready(tenant) for lane in self.lanes)
+        return self.supervisor.ready(tenant) if self.supervisor is not None else tenant in self.measured
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Each worker and each backend."""
+        own = self.supervisor.describe() if self.supervisor is not None else []
+        return [*own, *(one for lane in self.lanes for one in lane.describe())]
+
+    def beside(self) -> dict[str, Conductor]:
+        """The conductor of each tenant that has a backend."""
+        return {name: lane.conductor for lane in self.lanes for name in lane.known}
+
+    def tenants(self) -> dict[str, Served]:
+        """All tenants as clients see them, in the order of the file."""
+        passed = {name: known for lane in self.lanes for name, known in lane.known.items()}
+        found = {}
+        for name, entry in self.file.tenants.items():
+            if name in passed:
+                known = passed[name]
+                found[name] = _served(name, entry, (known.costs, known.signature), known.passing)
+            else:
+                found[name] = _served(name, entry, self.measured[name])
+        return found
+
+    async def drained(self) -> None:
+        """Return when all that was accepted has been answered."""
+        for one in (self.conductor, *(lane.conductor for lane in self.lanes)):
+            await one.drained()
+
+    async def close(self) -> None:
+        """End workers and connections."""
+        self.conductor.close()
+        for lane in self.lanes:
+            await lane.close()
+        if self.supervisor is not None:
+            await self.supervisor.close()
+
+
+async def begin(
+    file: TenantsFile, measures: Measures, *, patience: Patience | None = None, measured: Measured | None = None
+) -> Generation:
+    """Start all that a file needs.
+
+    Args:
+        file: What to serve.
+        measures: Gets every outcome.
+        patience: With workers.
+        measured: Costs that are known already, of tenants whose workloads are the same as before.
+
+    Raises:
+        ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
+    """
+    conductor = Conductor(
+        Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add
+    )
+    generation = Generation(file, conductor)
+    try:
+        for lane in lanes_of(file):
+            if lane.name != DEVICE:
+                generation.lanes.append(await open_lane(file, lane, measures))
+        await _open_device(generation, patience, measured)
+    except BaseException:
+        await asyncio.shield(generation.close())
+        raise
+    return generation
+
+
+async def _open_device(generation: Generation, patience: Patience | None, measured: Measured | None) -> None:
+    file = generation.file
+    own = [name for name, tenant in file.tenants.items() if tenant.backend is None]
+    if not own:
+        return
+    if file.device.startswith("sim:"):
+        from cotenant.serving.simulated import open_simulated
+
+        generation.basis = "simulated"
+        generation.measured = await open_simulated(file, file.device, generation.conductor)
+        return
+    generation.supervisor = supervisor = Supervisor(generation.conductor, patience, measured)
+    generation.measured = supervisor.known
+    await supervisor.open(orders(file, file.device), [file.tenants[name].contract(name) for name in own])
+
+
+def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
+    """One worker for each group, and for each tenant that wants one of its own."""
+    groups: dict[str, list[TenantOrder]] = {}
+    for name, tenant in file.tenants.items():
+        if tenant.backend is not None:
+            continue
+        home = f"/{name}" if tenant.isolation == "process" else tenant.group  # no group's name holds a slash
+        order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
+        groups.setdefault(home, []).append(order)
+    cores = worker_cores(device, sorted(os.sched_getaffinity(0)))
+    threads = file.threads or (len(cores) if cores else None)
+    return tuple(
+        WorkerOrder(device=device, cores=cores, threads=threads, tenants=tuple(tenants)) for tenants in groups.values()
+    )
+
+
+def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
+    """Cores for the workers: those that the device names; else all but the first, which the front end keeps."""
+    if device != "cpu":
+        return None
+    return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
+
+
+def _served(
+    name: str, entry: ServedTenant, known: tuple[TenantCosts, Signature], passing: Passing | None = None
+) -> Served:
+    codec = None if passing else find_codec(_folder(entry))
+    tokens = entry.tokens or DEFAULT_TOKENS
+    return Served(name, entry.contract(name), *known, codec, tokens, entry.key, passing=passing)
+
+
+def _folder(tenant: ServedTenant) -> str | None:
+    """Where the model's files are; None: it has random weights."""
+    if tenant.weights is not None:
+        return tenant.weights
+    path = os.path.expanduser(tenant.workload or "")  # noqa: PTH111
+    return tenant.workload if os.path.isdir(path) else None  # noqa: PTH112

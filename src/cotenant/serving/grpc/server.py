@@ -1,0 +1,105 @@
+"""The gRPC server: methods found by name, errors as statuses, a deadline where the client sent one."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import ServingError
+from cotenant.serving.grpc.messages import SERVICE, methods
+from cotenant.serving.grpc.servicer import Asking, Method, Servicer, code_of
+from cotenant.serving.http.problems import status_of
+from cotenant.serving.service import Service
+
+log = logging.getLogger(__name__)
+
+OVERHEAD = 64 * 2**10
+"""Of a message around its tensors."""
+
+
+@asynccontextmanager
+async def listening(
+    service: Service, host: str, port: int, *, body: int, calls: int, tls: tuple[str, str] | None
+) -> AsyncIterator[str]:
+    """Serve over gRPC for as long as the context is open; gives the address.
+
+    Args:
+        service: What answers.
+        host: Where to listen.
+        port: 0 takes a free one.
+        body: Bytes of a request, at most.
+        calls: At a time, at most.
+        tls: Certificate and key, as files.
+
+    Raises:
+        ServingError: The package isn't there, or the port can't be had.
+    """
+    try:
+        from grpc import aio
+    except ImportError:
+        raise ServingError("gRPC needs the package grpcio.", hint="Install it: pip install 'cotenant[grpc]'") from None
+    server = aio.server(
+        options=[
+            ("grpc.max_receive_message_length", body + OVERHEAD),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+        ],
+        maximum_concurrent_rpcs=calls,
+    )
+    server.add_generic_rpc_handlers((_handlers(Servicer(service)),))
+    name = f"[{host}]" if ":" in host else host
+    try:
+        bound = _bind(server, f"{name}:{port}", tls)
+    except RuntimeError:
+        raise ServingError(
+            f"{host}:{port} can't be listened on for gRPC.", hint="Take another port; --grpc-port 0 finds a free one."
+        ) from None
+    await server.start()
+    try:
+        yield f"{name}:{bound}"
+    finally:
+        await server.stop(grace=0.1)
+
+
+def _bind(server: Any, address: str, tls: tuple[str, str] | None) -> int:
+    if tls is None:
+        return int(server.add_insecure_port(address))
+    import grpc
+
+    chain, key = (Path(part).read_bytes() for part in tls)
+    return int(server.add_secure_port(address, grpc.ssl_server_credentials([(key, chain)])))
+
+
+def _handlers(servicer: Servicer) -> Any:
+    import grpc
+
+    known = methods()
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            name: grpc.unary_unary_rpc_method_handler(
+                _answering(method),
+                request_deserializer=known[name][0].FromString,
+                response_serializer=known[name][1].SerializeToString,
+            )
+            for name, method in servicer.methods().items()
+        },
+    )
+
+
+def _answering(method: Method) -> Any:
+    async def answer(request: Any, context: Any) -> Any:
+        import grpc
+
+        metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        try:
+            return await method(request, Asking(metadata, context.time_remaining()))
+        except Exception as error:  # the edge: every failure is an answer, and the server stays up
+            if status_of(error) == 500:
+                log.exception("a call over gRPC failed")
+            code, sentence, trailing = code_of(error)
+        await context.abort(grpc.StatusCode[code], sentence, tuple(trailing))
+        return None
+
+    return answer

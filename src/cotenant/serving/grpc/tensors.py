@@ -1,0 +1,71 @@
+"""Between the protocol's messages and parcels."""
+
+import math
+import struct
+from typing import Any
+
+from cotenant.errors import BadInput
+from cotenant.serving.grpc.messages import message
+from cotenant.serving.http.v2_tensors import LARGEST_RANK
+from cotenant.serving.processes.parcel import SIZES, Parcel, Tensor
+
+_CONTENTS = {
+    "BOOL": ("bool_contents", "?"), "INT8": ("int_contents", "b"), "INT16": ("int_contents", "h"),
+    "INT32": ("int_contents", "i"), "INT64": ("int64_contents", "q"), "UINT8": ("uint_contents", "B"),
+    "FP32": ("fp32_contents", "f"), "FP64": ("fp64_contents", "d"),
+}  # fmt: skip
+"""Where a type's numbers stand in a message, and how they are packed."""
+
+
+def read_parcel(request: Any) -> Parcel:
+    """The tensors of a request: raw, or as numbers. Raises BadInput."""
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise BadInput(f"There are {len(request.inputs)} inputs, but {len(raw)} raw contents.")
+    if not request.inputs:
+        raise BadInput("There are no inputs.")
+    return Parcel(tuple(_tensor(one, raw[place] if raw else None) for place, one in enumerate(request.inputs)))
+
+
+def write_response(parcel: Parcel, name: str, version: str, request_id: str) -> Any:
+    """The answer, with raw contents."""
+    response = message("ModelInferResponse")(model_name=name, model_version=version, id=request_id)
+    for one in parcel.tensors:
+        response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        response.raw_output_contents.append(bytes(one.data))
+    return response
+
+
+def parameter(parameters: Any, name: str) -> Any:
+    """One of a request's parameters, whatever its type; None if it isn't there."""
+    if name not in parameters:
+        return None
+    one = parameters[name]
+    chosen = one.WhichOneof("parameter_choice")
+    return None if chosen is None else getattr(one, chosen)
+
+
+def _tensor(entry: Any, raw: bytes | None) -> Tensor:
+    name, datatype, shape = entry.name[:200], entry.datatype, tuple(entry.shape)
+    if datatype not in SIZES:
+        raise BadInput(f"The input {name} has an unknown datatype; there are {', '.join(SIZES)}.")
+    if len(shape) > LARGEST_RANK or not all(0 <= size < 2**31 for size in shape):
+        raise BadInput(f"The shape of the input {name} has to be a list of sizes.")
+    expected = math.prod(shape) * SIZES[datatype]
+    data = raw if raw is not None else _packed(name, datatype, math.prod(shape), entry.contents)
+    if len(data) != expected:
+        raise BadInput(f"The input {name} needs {expected} bytes, but {len(data)} were sent.")
+    return Tensor(name, datatype, shape, data)
+
+
+def _packed(name: str, datatype: str, count: int, contents: Any) -> bytes:
+    if datatype not in _CONTENTS:
+        raise BadInput(f"The input {name}: {datatype} can only be sent as raw contents.")
+    field, form = _CONTENTS[datatype]
+    numbers = getattr(contents, field)
+    if len(numbers) != count:
+        raise BadInput(f"The input {name} has {len(numbers)} numbers, but its shape has {count}.")
+    try:
+        return struct.pack(f"<{count}{form}", *numbers)
+    except struct.error:
+        raise BadInput(f"The data of the input {name} doesn't fit {datatype}.") from None

@@ -1,0 +1,221 @@
+"""The Open Inference Protocol over gRPC: the same service, other words."""
+
+import asyncio
+import re
+import struct
+
+import pytest
+
+from cotenant.serving.grpc.messages import COMPILED, SERVICE, message, methods
+from cotenant.serving.grpc.server import listening
+from cotenant.serving.http.keys import new_key
+from tests.serving_backends.behind import Repeater, fronting
+from tests.serving_backends.behind import listening as listening_server
+from tests.serving_http.front import front
+
+grpc = pytest.importorskip("grpc", reason="grpcio is not installed: cotenant[grpc]")
+IDS = struct.pack("<4q", 9, 10, 11, 12)
+
+
+def run(scenario, **options):
+    """A scenario with a function that calls a method of the service."""
+
+    async def main():
+        async with front(**options) as client, _calling(client.service) as call:
+            return await scenario(client.service, call)
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+class _calling:  # noqa: N801 - used like a function
+    def __init__(self, service):
+        self.listening = listening(service, "127.0.0.1", 0, body=1 << 20, calls=100, tls=None)
+
+    async def __aenter__(self):
+        self.channel = grpc.aio.insecure_channel(await self.listening.__aenter__())
+        known = methods()
+
+        async def call(which, timeout=30, metadata=(), **fields):
+            asked, answered = known[which]
+            method = self.channel.unary_unary(
+                f"/{SERVICE}/{which}",
+                request_serializer=asked.SerializeToString,
+                response_deserializer=answered.FromString,
+            )
+            return await method(asked(**fields), timeout=timeout, metadata=metadata)
+
+        return call
+
+    async def __aexit__(self, *failure):
+        await self.channel.close()
+        await self.listening.__aexit__(*failure)
+
+
+def ids(shape=(1, 4), datatype="INT64", name="input_ids", **more):
+    return message("ModelInferRequest").InferInputTensor(name=name, datatype=datatype, shape=shape, **more)
+
+
+def test_raw_tensors_go_in_and_come_out():
+    async def scenario(_, call):
+        fields = {"model_name": "bert", "id": "7", "inputs": [ids()], "raw_input_contents": [IDS]}
+        return await call("ModelInfer", **fields)
+
+    answer = run(scenario)
+    assert (answer.model_name, answer.model_version, answer.id) == ("bert", "1", "7")
+    assert [(one.name, one.datatype, list(one.shape)) for one in answer.outputs] == [("embedding", "FP32", [1, 4])]
+    assert answer.raw_output_contents[0] == bytes(16)
+
+
+def test_numbers_in_the_message_are_as_good():
+    async def scenario(_, call):
+        contents = message("InferTensorContents")(int64_contents=[9, 10, 11, 12])
+        answer = await call("ModelInfer", model_name="bert", inputs=[ids(contents=contents)])
+        return answer.outputs[0].name
+
+    assert run(scenario) == "embedding"
+
+
+def test_health_and_metadata():
+    async def scenario(service, call):
+        service.tenants["conv"].loaded = False
+        described = await call("ModelMetadata", name="bert")
+        return (
+            (await call("ServerLive")).live,
+            (await call("ServerReady")).ready,
+            (await call("ModelReady", name="bert")).ready,
+            (await call("ServerMetadata")).name,
+            [(one.name, list(one.shape)) for one in described.inputs],
+        )
+
+    inputs = [("input_ids", [-1, -1]), ("attention_mask", [-1, -1])]
+    assert run(scenario) == (True, True, True, "cotenant", inputs)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "sentence"),
+    [
+        ({"model_name": "nobody", "inputs": [ids()], "raw_input_contents": [IDS]}, "NOT_FOUND", "no model 'nobody'"),
+        ({"model_name": "bert", "model_version": "9"}, "NOT_FOUND", "only version 1"),
+        ({"model_name": "bert"}, "INVALID_ARGUMENT", "no inputs"),
+        (
+            {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [b"123"]},
+            "INVALID_ARGUMENT",
+            "needs 32",
+        ),
+        ({"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS, IDS]}, "INVALID_ARGUMENT", "2 raw"),
+        ({"model_name": "bert", "inputs": [ids()]}, "INVALID_ARGUMENT", "has 0 numbers"),
+        ({"model_name": "bert", "inputs": [ids(datatype="FP7")]}, "INVALID_ARGUMENT", "unknown datatype"),
+        ({"model_name": "bert", "inputs": [ids(shape=(1, -4))]}, "INVALID_ARGUMENT", "list of sizes"),
+        ({"model_name": "bert", "inputs": [ids(datatype="FP16")]}, "INVALID_ARGUMENT", "only be sent as raw"),
+        (
+            {"model_name": "bert", "inputs": [ids(name="x")], "raw_input_contents": [IDS]},
+            "INVALID_ARGUMENT",
+            "no input 'x'",
+        ),
+    ],
+)
+def test_what_a_model_cannot_take_is_one_sentence(fields, code, sentence):
+    async def scenario(_, call):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call("ModelInfer", **fields)
+        return caught.value
+
+    error = run(scenario)
+    assert error.code() is grpc.StatusCode[code]
+    assert sentence in error.details()
+
+
+def test_a_refusal_says_when_to_come_back():
+    async def scenario(service, call):
+        fields = {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS]}
+        answers = await asyncio.gather(*(call("ModelInfer", **fields) for _ in range(40)), return_exceptions=True)
+        return [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
+
+    refused = run(scenario, slow=("bert",))
+    assert refused
+    assert {one.code() for one in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    trailing = dict(refused[0].trailing_metadata())
+    assert int(trailing["grpc-retry-pushback-ms"]) == int(trailing["retry-after-ms"]) > 0
+
+
+def test_the_clients_timeout_is_the_deadline_and_a_client_that_gives_up_takes_its_request_along():
+    async def scenario(service, call):
+        fields = {"model_name": "bert", "inputs": [ids()], "raw_input_contents": [IDS]}
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call("ModelInfer", timeout=0.05, **fields)
+        await asyncio.wait_for(service.conductor.drained(), 20)
+        return caught.value.code(), dict(service.measures.of("bert").why)
+
+    code, why = run(scenario, slow=("bert",))
+    assert code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert set(why) <= {"too large", "cancelled"}
+    assert sum(why.values()) == 1
+
+
+def test_keys_are_wanted_here_too():
+    (key, hashed), (other, other_hash) = new_key(), new_key()
+
+    async def scenario(_, call):
+        async def code(metadata):
+            try:
+                await call("ModelMetadata", name="bert", metadata=metadata)
+            except grpc.aio.AioRpcError as error:
+                return error.code().name
+            return "OK"
+
+        return [
+            await code(metadata)
+            for metadata in ((), (("authorization", f"Bearer {other}"),), (("authorization", f"Bearer {key}"),))
+        ]
+
+    keys = {"bert": hashed, "conv": other_hash}
+    assert run(scenario, keys=keys) == ["UNAUTHENTICATED", "PERMISSION_DENIED", "OK"]
+
+
+def test_a_backend_gets_the_same_tensors_over_http():
+    async def main():
+        repeater = Repeater()
+        repeater.answer = _echo(repeater.answer)
+        async with listening_server(repeater.handle) as port:
+            tenants = {"net": {"slo": "20s", "backend": {"v2": f"http://127.0.0.1:{port}", "model": "only"}}}
+            async with fronting(tenants) as client, _calling(client.service) as call:
+                inputs = [ids(name="x", datatype="FP32")]
+                return await call("ModelInfer", model_name="net", inputs=inputs, raw_input_contents=[IDS[:16]])
+
+    answer = asyncio.run(asyncio.wait_for(main(), 60))
+    assert answer.outputs[0].name == "x"
+    assert answer.raw_output_contents[0] == IDS[:16]
+
+
+def _echo(answer):
+    """Inputs come back as outputs."""
+
+    def echoing(method, path, headers, body):
+        status, given, kept = answer(method, path, headers, body)
+        if path.endswith("/infer"):
+            given = given.replace(b'"inputs"', b'"outputs"')
+            size = int(headers["inference-header-content-length"]) + 1
+            kept["inference-header-content-length"] = str(size)
+        return status, given, kept
+
+    return echoing
+
+
+def test_the_compiled_descriptor_is_that_of_the_proto():
+    """Without protoc: every field and method of the text is in the descriptor, and no other."""
+    text = COMPILED.with_suffix(".proto").read_text()
+    written = re.findall(
+        r"^\s*(?:message \w+ \{ )?(?:repeated )?(?:map<[^>]*>|[\w.]+) (\w+) = (\d+);", text, re.MULTILINE
+    )
+    known = []
+
+    def gather(descriptor):
+        known.extend((field.name, str(field.number)) for field in descriptor.fields)
+        for nested in descriptor.nested_types:
+            if not nested.GetOptions().map_entry:
+                gather(nested)
+
+    for name in re.findall(r"^message (\w+)", text, re.MULTILINE):
+        gather(message(name).DESCRIPTOR)
+    assert sorted(written) == sorted(known)
+    assert sorted(re.findall(r"rpc (\w+)", text)) == sorted(methods())
