@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 _JSON = "application/json"
 _KINDS = {"/metrics": "text/plain", "/ui": "text/html"}
-_EMPTY = ("/healthz", "/readyz", "/v2/health/", "/ready", "/load", "/unload")
-"""Paths whose answers have no body."""
 
 
 def _object(required: Iterable[str] = (), **properties: Any) -> dict[str, Any]:
@@ -96,9 +94,7 @@ def _operation(route: "Route", path: str) -> dict[str, Any]:
     about = (route.handler.__doc__ or "").strip().splitlines()[0]
     names = re.findall(r"\{(\w+)\}", path)
     body = next((schema for ending, schema in _BODIES.items() if path.endswith(ending)), None)
-    done: dict[str, Any] = {"description": "Done."}
-    if not any(part in path and path.endswith(part.rstrip("/")) or path.startswith(part) for part in _EMPTY):
-        done["content"] = {kind: {} for kind in _kinds(path)}
+    done = {"description": "Done.", "content": {kind: {} for kind in _kinds(path)}}
     error = {_JSON: {"schema": _object(("error",), error={})}}
     return {
         "summary": about,
