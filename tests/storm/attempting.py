@@ -59,7 +59,7 @@ def run(
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S + 1))
-        signal.alarm(6 * LONGEST_S)  # one that waits for something uses no time of the CPU
+        signal.alarm(20 * LONGEST_S)  # one that waits for something uses no time of the CPU
         first()
         own = os.getpid()
         code = guarded(lambda: main(arguments))

@@ -19,13 +19,13 @@ from tests.storm.cases import Case, corpus, draw
 def storm(seconds: float, seed: int) -> Tally:
     """Attempts for so long. The same seed gives the same attempts in the same order."""
     tally = Tally()
-    end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="storm-") as room:
         whole = Path(room) / "whole"
         whole.mkdir()
         attempting.alone(lambda: corpus(whole), Path(room))
         expected: dict[tuple[str, ...], Ended] = {}
         attempt = 0
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             folder = Path(room) / "attacked"
             case = draw(whole, folder, random.Random(f"{seed}/{attempt}"))
