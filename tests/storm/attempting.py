@@ -124,16 +124,22 @@ def line_of(path: Path, child: int, within_s: float = 60.0) -> str:
     return ""
 
 
-def import_everything() -> None:
-    """Once, so that each attempt only costs a fork; no thread is started by that."""
+def import_everything(*, models: bool = True) -> None:
+    """Once, so that each attempt only costs a fork; no thread is started by that. Models take torch."""
     import importlib
 
     names = ("numpy", "duckdb", "pydantic", "yaml", "rich.console", "rich.table", "scipy.special", "scipy.stats",
-             "PIL.Image", "torch")  # fmt: skip
+             "PIL.Image")  # fmt: skip
     verbs = ("compare", "db", "explain", "export", "plan", "report", "run", "search", "serve", "show", "sql", "verify")
     mine = [f"cotenant.{room}.{verb}" for room in ("api", "cli") for verb in verbs]
     inner = ("store.observe", "store.evidence", "store.integrity", "study.files", "study.forecast", "study.expand",
              "analyse.sharing.summary", "analyse.comparison.pair", "reporting.terminal.tables", "store.imports",
              "store.database.database", "measure.plan", "devices.simulated.device", "workloads")  # fmt: skip
-    for name in (*names, "cotenant.cli.main", *mine, *(f"cotenant.{name}" for name in inner)):
+    for name in (
+        *names,
+        *(["torch"] if models else []),
+        "cotenant.cli.main",
+        *mine,
+        *(f"cotenant.{name}" for name in inner),
+    ):
         importlib.import_module(name)

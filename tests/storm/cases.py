@@ -96,7 +96,7 @@ READERS = frozenset({
 
 
 def corpus(folder: Path) -> None:
-    """Everything that is attacked, whole."""
+    """Everything that is attacked, whole, apart from `pictures`."""
     from cotenant.cli.main import main
     from cotenant.store.folder import RunFolder
     from cotenant.tenancy.records import TrialRecords
@@ -111,11 +111,10 @@ def corpus(folder: Path) -> None:
         run = RunFolder.create(folder / name, {"run": name, "study": STUDY, "study_name": "storm", "device": "cpu"})
         for number in range(6):
             run.commit(_trial(TrialRecords, number))
-    _photos(folder)
     main(["db", "add", str(folder / "run"), str(folder / "smi.csv"), "--db", str(folder / "db")])
 
 
-def _photos(folder: Path) -> None:
+def pictures(folder: Path) -> None:
     """Two classes of small pictures in four formats, and two models to rank on them."""
     from PIL import Image
 
@@ -174,4 +173,4 @@ def _placed(word: str, places: dict[str, str]) -> str:
     return word
 
 
-__all__ = ["HOSTILE", "Case", "corpus", "draw"]
+__all__ = ["HOSTILE", "Case", "corpus", "draw", "pictures"]

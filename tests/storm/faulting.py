@@ -30,7 +30,7 @@ SHIM = Path(__file__).with_name("shim.c")
 CALLS = {
     "open": (errno.EMFILE, errno.EIO, errno.ENOMEM),
     "read": (errno.EIO,),
-    "write": (errno.ENOSPC, errno.EFBIG, errno.EIO),
+    "write": (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EDQUOT),
     "mmap": (errno.ENOMEM,),
     "memory": (errno.ENOMEM,),
     "fork": (errno.EAGAIN, errno.ENOMEM),
@@ -96,7 +96,7 @@ def _runs(room: Path, ended: Ended) -> str | None:
     return None
 
 
-def _ask(child: int, out: Path) -> None:
+def ask(child: int, out: Path) -> None:
     """A few requests to the server that starts, then its end."""
     url = attempting.line_of(out, child)
     for _ in range(3 if url else 0):
@@ -118,7 +118,7 @@ LINES = (
     Line("run, simulated", "run FOLDER/simulated.yaml --out FOLDER/runs -q", same_answer=False, left_behind=_runs),
     Line("run", "run FOLDER/measured.yaml --out FOLDER/runs -q", same_answer=False, left_behind=_runs),
     Line("serve", "serve FOLDER/served.yaml --port 0 --record FOLDER/runs", same_answer=False, left_behind=_runs,
-         meanwhile=_ask),
+         meanwhile=ask),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.storm import asking, attempting, faulting
 from tests.storm.attempting import Ended, Tally
-from tests.storm.cases import Case, corpus, draw
+from tests.storm.cases import Case, corpus, draw, pictures
 
 
 def storm(seconds: float, seed: int) -> Tally:
@@ -22,7 +22,7 @@ def storm(seconds: float, seed: int) -> Tally:
     with tempfile.TemporaryDirectory(prefix="storm-") as room:
         whole = Path(room) / "whole"
         whole.mkdir()
-        attempting.alone(lambda: corpus(whole), Path(room))
+        attempting.alone(lambda: (corpus(whole), pictures(whole)), Path(room))
         expected: dict[tuple[str, ...], Ended] = {}
         attempt = 0
         end = time.monotonic() + seconds
