@@ -51,6 +51,8 @@ def _device(judge: Judge, column: Column, laid: Laid, name: str) -> PlannedDevic
         bandwidth=float(laid.predicted.bandwidth[0]),
         power_w=float(laid.predicted.power_w[0]),
         basis=laid.predicted.basis[0],
+        clock_mhz=way.clock_mhz,
+        power_limit_w=next((one.full_w for one in kind.clocks if one.mhz == way.clock_mhz), None),
     )
 
 
@@ -70,7 +72,7 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         replicas=seat.of,
         rate_rps=seat.rate_rps,
         batch=int(laid.mixes.batch[0, place]),
-        software=tenant.software,
+        software=tenant.software_on(laid.mixes.device),
         share=share,
         priority=tenant.priority,
         cv=tenant.cv,
