@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import DeviceError
@@ -37,7 +38,7 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
     """What a list of devices names.
 
     Args:
-        devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`, `cuda:0,1`, `cpu`.
+        devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`, `cuda:0,1`, `cpu`; or a fleet.yaml.
         prices: The user's own, dollars per hour by kind.
         priced: False: a kind without a price costs nothing.
         clocked: GPUs can be held to lower clocks.
@@ -45,8 +46,12 @@ def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clock
     Raises:
         CotenantError: There is no such device, it can't be planned for, or its price is unknown.
     """
+    from cotenant.api.plan_fleet import is_fleet_file, read_fleet
     from cotenant.devices.simulated.device import open_simulated
 
+    if is_fleet_file(devices):
+        devices, stated = read_fleet(Path(devices))
+        prices = {**stated, **prices}
     kinds: dict[str, DeviceKind] = {}
     gpus: dict[str, SimulatedGpu] = {}
     places: dict[str, Place] = {}

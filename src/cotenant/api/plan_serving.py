@@ -125,7 +125,8 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
 
     Args:
         planned: The plan.
-        target: `cotenant`, `triton`, `vllm`, `kubernetes`, `ray` or `shell`.
+        target: `cotenant`, `triton`, `vllm`, `kubernetes` (and `kubernetes-device-plugin`, `kubernetes-hami`,
+            `kubernetes-kai`), `ray` or `shell`.
         folder: Where; made if it isn't there.
 
     Raises:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from cotenant.planning.assignment import Objective
     from cotenant.planning.mixes.judge import Minimise
 
-TARGETS = ("cotenant", "triton", "vllm", "kubernetes", "ray", "shell")
+TARGETS = (
+    "cotenant", "triton", "vllm", "kubernetes", "kubernetes-device-plugin", "kubernetes-hami", "kubernetes-kai", "ray",
+    "shell",
+)  # fmt: skip
 EPILOG = """\b
 Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*2,sim:t4*4" --minimise energy
@@ -40,7 +43,7 @@ if a check can't tell.
 
 @click.command("plan", epilog=EPILOG)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:a100-sxm4-80gb*4,sim:t4.")
+@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:t4*4,cuda:0, cpu or fleet.yaml.")
 @click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
               help="For tenants: what counts.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,

@@ -43,6 +43,8 @@ class SeatedTenant:
     kept: tuple[Kept, ...]
     cv: float = 1.0
     """Burstiness of its arrivals."""
+    isolated: bool = False
+    """It asks for a process or a part of the device of its own."""
     holds_to: float | None = None
     """Everyone on the device keeps their objectives up to this many times the tenant's rate."""
 

@@ -76,6 +76,7 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         share=share,
         priority=tenant.priority,
         cv=tenant.cv,
+        isolated=tenant.isolation != "any",
         memory_bytes=int(predicted.memory_bytes[0, place]),
         slowdown=(
             float(predicted.slowdown.lower[0, place]),
