@@ -1,7 +1,8 @@
 """Gavel's 26 jobs two by two on 13 GPUs: how good the plan is after so many measured pairs, chosen for the plan.
 
 `python -m validation.plan_gavel DATA` prints JSON. The gap goes from the mean of random plans (0 %) to the best plan
-that all measurements allow (100 %). Packing by the constant takes every pair for equally good, which is the random plan.
+that all measurements allow (100 %). Packing by the constant takes every pair for equally good: that is the random
+plan.
 """
 
 import json
@@ -108,7 +109,7 @@ def course(field: Field, chooses: str, seed: int = 0) -> Course:
 def _next(field: Field, chooses: str, measured: list[int], count: int, random: np.random.Generator) -> list[int]:
     open_ = [place for place in range(len(field.pairs)) if place not in measured]
     if chooses == "at random":
-        return random.choice(open_, count, replace=False).tolist()
+        return [int(place) for place in random.choice(open_, count, replace=False)]
     predictor = field.predictor(measured)
     if chooses == "what tells most about all":
         unknown = np.flatnonzero(predictor.slowdowns(field.pairs).basis[:, 0] != MEASURED)

@@ -16,9 +16,13 @@ GIB = 2**30
 MODELS = {
     "embed": Model("bert-base", seq=128, runs={"workload": "bert-base", "seq": 128}),
     "chat": Model(
-        "llama-3.2-3b", generates=True, seq=256, tokens=64, weights="meta-llama/Llama-3.2-3B",
+        "llama-3.2-3b",
+        generates=True,
+        seq=256,
+        tokens=64,
+        weights="meta-llama/Llama-3.2-3B",
         runs={"workload": "llama-3.2-3b", "mode": "generate", "seq": 256, "tokens": 64},
-    ),  # fmt: skip
+    ),
 }
 
 

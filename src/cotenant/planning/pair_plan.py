@@ -31,7 +31,10 @@ def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
     holds[pairs[:, 0], np.arange(len(pairs))] = 1
     holds[pairs[:, 1], np.arange(len(pairs))] = 1
     found = milp(
-        -worth, constraints=LinearConstraint(holds, 1, 1), integrality=np.ones(len(pairs)), bounds=Bounds(0, 1)
+        -worth,
+        constraints=LinearConstraint(holds, 1, 1),
+        integrality=np.ones(len(pairs), np.int64),
+        bounds=Bounds(0, 1),
     )
     if found.x is None:
         raise ValueError("these pairs can't hold everyone")

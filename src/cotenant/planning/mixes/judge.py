@@ -45,10 +45,14 @@ def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
     return tuple(
         Way(number, sharing, clock)
         for number, kind in enumerate(kinds)
-        for clock in ([one.mhz for one in kind.clocks] or [None])
+        for clock in _clocks(kind)
         for way in kind.ways
         for sharing in ((way, CAPPED) if way == "mps" else (way,))
     )
+
+
+def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
+    return tuple(one.mhz for one in kind.clocks) or (None,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def beside(document: Mapping[str, Any], rows: Sequence[TenantSummary]) -> tuple[
 
 
 def _beside(name: str, label: str, expected: Mapping[str, float], row: TenantSummary, gathered: float) -> Beside:
-    metric, quantile = (label.split(maxsplit=1)[0], label.split()[1]) if " " in label else ("latency", label)
+    metric, _, quantile = label.rpartition(" ")
+    metric = metric or "latency"
     measured = _quantile(row, metric, quantile)
     promise = _attainment(row, metric)
     shift = None if measured is None or measured.est is None else gathered
@@ -76,9 +77,9 @@ def _beside(name: str, label: str, expected: Mapping[str, float], row: TenantSum
         lower_ms=float(expected["lower_ms"]),
         expected_ms=float(expected["estimate_ms"]),
         upper_ms=float(expected["upper_ms"]),
-        measured_ms=_shifted(measured and measured.est, shift),
-        measured_lo=_shifted(measured and measured.lo, shift),
-        measured_hi=_shifted(measured and measured.hi, shift),
+        measured_ms=_shifted(measured.est if measured else None, shift),
+        measured_lo=_shifted(measured.lo if measured else None, shift),
+        measured_hi=_shifted(measured.hi if measured else None, shift),
         attained=promise.share.est if promise else None,
         attained_lo=promise.share.lo if promise else None,
         attained_hi=promise.share.hi if promise else None,
