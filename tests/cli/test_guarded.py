@@ -46,8 +46,9 @@ def test_an_exit_code_passes_through(code):
         (CPP, "a library ended the process (SIGABRT)"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "a library ended the process (SIGSEGV)"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "most likely by the system because memory ran out"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "the limit of CPU time (ulimit -t) was reached"),
     ],
-    ids=["abort", "C++ without a handler", "bad address", "killed"],
+    ids=["abort", "C++ without a handler", "bad address", "killed", "out of time"],
 )
 def test_a_process_that_is_ended_on_the_spot_gets_one_sentence(body, words, monkeypatch):
     monkeypatch.delenv("COTENANT_DEBUG", raising=False)

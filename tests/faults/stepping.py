@@ -5,6 +5,7 @@ attempt is a fork. Prints JSON.
 """
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -35,6 +36,7 @@ def main() -> None:
     """Attempt after attempt; gives how each kill was followed."""
     asked = Stepped(**json.loads(Path(sys.argv[1]).read_text()))
     attempting.import_everything(models=asked.models)
+    _attempt(asked, 0)  # fills the cache of descriptions: later attempts have no such steps
     steps, _ = _attempt(asked, 0)
     step = max(1, -(-steps // asked.most))
     report = []
@@ -64,6 +66,7 @@ def _attempt(asked: Stepped, number: int) -> tuple[int, attempting.Ended]:
     def body() -> int:
         from cotenant.cli.main import main
 
+        os.environ.update(XDG_CACHE_HOME=str(folder.with_name("cache")), COTENANT_LOCKS=str(folder / "locks"))
         count = arm(f"step:{number}")
         code = main([word.replace("FOLDER", str(folder)) for word in asked.words])
         seen.write_text(str(count()))

@@ -69,6 +69,9 @@ def _ended_by(number: signal.Signals) -> int:
 
     if number in _PASSED_ON:
         return 128 + number
+    if number == signal.SIGXCPU:
+        tell(Failure("the limit of CPU time (ulimit -t) was reached.", hint="raise the limit"))
+        return Exit.ERROR
     if number == signal.SIGKILL:
         tell(
             Failure(
