@@ -8,6 +8,8 @@ DATA   ?= ../shared/data
 PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
+CLIENTS := .venv-clients
+SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
 .PHONY: demo test check bench soak validate docs docs-serve reference wheel storm clean
@@ -16,8 +18,8 @@ demo: $(READY)            ## measure how an encoder, a scan and a generator can 
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
 	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
-test: check               ## the checks, then every test; those that measure real time run last and alone
-	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
+test: check $(if $(CI),$(CLIENTS)/.ready) ## the checks, then every test; those that measure real time run last and alone
+	$(SPOKEN) $(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
 	$(BIN)/pytest -m quiet $(SKIPS) $(if $(CI),$(COVER) --cov-append)
 	$(if $(CI),$(BIN)/coverage report --fail-under=88 --format=total)
 
@@ -65,8 +67,14 @@ $(TESTED): $(READY)
 	$(PIP) --editable ".[dev]"
 	@touch $@
 
+# Clients of other projects, which the server is tested with; their packages don't agree with ours.
+$(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --requirement $<
+	@touch $@
+
 storm: $(READY)           ## attack files and words at random (SECONDS=1800, SEED=14); says how to repeat each finding
 	$(BIN)/python -m tests.storm.storming $(or $(SECONDS),1800) $(or $(SEED),14)
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
