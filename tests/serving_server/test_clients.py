@@ -14,7 +14,7 @@ HERE = Path(__file__).parent / "clients"
 
 
 def interpreter(module, variable="COTENANT_CLIENTS"):
-    """An interpreter that has the module: this one, or the one that the variable names (`make test` with CI set does)."""
+    """An interpreter that has the module: this one, or the one that the variable names (`make test` sets it in CI)."""
     python = os.environ.get(variable)
     if python is None:
         if importlib.util.find_spec(module) is None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 # Draining and unloading would end what the other tests need.
@@ -28,7 +29,8 @@ command = [
 ]
 for path in LEFT_OUT:
     command += ["--exclude-path", path]
-done = subprocess.run(command, capture_output=True, text=True, check=False)
+with tempfile.TemporaryDirectory() as folder:  # it keeps what it found beside itself
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
 sys.stdout.write(done.stdout[-6000:])
 sys.stderr.write(done.stderr[-2000:])
 sys.exit(done.returncode)
