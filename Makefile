@@ -9,6 +9,8 @@ PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
 LOCKED  = $(BIN)/pip install --quiet --require-hashes --no-deps --only-binary :all:
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
+CLIENTS := .venv-clients
+SPOKEN  = $(if $(CI),COTENANT_CLIENTS=$(CURDIR)/$(CLIENTS)/bin/python)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
 .PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock clean
@@ -17,8 +19,8 @@ demo: $(READY)            ## measure how an encoder, a scan and a generator can 
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
 	$(BIN)/cotenant run quick --report || [ $$? -eq 2 ]
 
-test: check               ## the checks, then every test; those that measure real time run last and alone
-	$(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
+test: check $(if $(CI),$(CLIENTS)/.ready) ## the checks, then every test; those that measure real time run last and alone
+	$(SPOKEN) $(BIN)/pytest -n 2 --dist loadfile -m "not quiet" $(SKIPS) $(COVER)
 	$(BIN)/pytest -m quiet $(SKIPS) $(if $(CI),$(COVER) --cov-append)
 	$(if $(CI),$(BIN)/coverage report --fail-under=88 --format=total)
 
@@ -69,6 +71,12 @@ $(TESTED): $(READY) locked/dev.txt
 	$(PIP) --editable ".[dev]"
 	@touch $@
 
+# Clients of other projects, which the server is tested with; their packages don't agree with ours.
+$(CLIENTS)/.ready: tests/serving_server/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --requirement $<
+	@touch $@
+
 lock: $(TESTED)           ## write locked/ from constraints.txt: the hashes of all that make installs, apart from torch
 	$(BIN)/python tools/lock.py
 
@@ -79,4 +87,4 @@ storm: $(TESTED)          ## attack files and words at random (SECONDS=1800, SEE
 	$(BIN)/python -m tests.storm.storming $(or $(SECONDS),1800) $(or $(SEED),14)
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(CLIENTS) build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ class Server:
         self.process = process
         self.url = url
         self.port = int(url.rpartition(":")[2])
+        self.grpc = None
 
     def ask(self, path, body=None, headers=None, timeout=120):
         """Status, headers and JSON of an answer."""
@@ -88,5 +90,9 @@ def serving(folder, tenants=TENANTS, *options):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server")) as running:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with serving(tmp_path_factory.mktemp("server"), TENANTS, "--grpc-port", str(port)) as running:
+        running.grpc = f"127.0.0.1:{port}"
         yield running

@@ -1,4 +1,4 @@
-"""Clients that were written elsewhere: tritonclient, openai, curl."""
+"""Clients that were written elsewhere: tritonclient, openai, curl, schemathesis, aiperf."""
 
 import importlib.util
 import json
@@ -13,14 +13,20 @@ import pytest
 HERE = Path(__file__).parent / "clients"
 
 
-def speak(script, module, url):
-    """Run a client with an interpreter that has its module: this one, or the one named by COTENANT_CLIENTS."""
-    python = os.environ.get("COTENANT_CLIENTS")
+def interpreter(module, variable="COTENANT_CLIENTS"):
+    """An interpreter that has the module: this one, or the one that the variable names (`make test` sets it in CI)."""
+    python = os.environ.get(variable)
     if python is None:
         if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} isn't installed; name an interpreter that has it in COTENANT_CLIENTS")
+            pytest.skip(f"{module} isn't here; name an interpreter that has it in {variable}")
         python = sys.executable
-    done = subprocess.run([python, str(HERE / script), url], capture_output=True, text=True, timeout=200, check=False)
+    return python
+
+
+def speak(script, module, *arguments):
+    """Run a client; what it says, as data."""
+    command = [interpreter(module), str(HERE / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -33,6 +39,33 @@ def test_tritonclient_sends_and_gets_binary_tensors(server):
     assert told["index"] == ["bert", "conv", "gpt"]
     assert told["served"] >= 2
     assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in told["refused"]
+
+
+@pytest.mark.slow
+def test_tritonclient_sends_and_gets_raw_tensors_over_grpc(server):
+    told = speak("triton_grpc_client.py", "tritonclient", server.grpc)
+    assert (told["live"], told["ready"], told["model_ready"], told["name"]) == (True, True, True, "cotenant")
+    assert told["inputs"] == [{"name": "pixel_values", "datatype": "FP32", "shape": ["-1", "3", "64", "64"]}]
+    assert (told["id"], told["shape"]) == ("7", [2, 100])
+    assert told["refused"]["shape"][0] == "StatusCode.INVALID_ARGUMENT"
+    assert "of shape [-1, 3, 64, 64], not [1, 3, 8, 8]" in told["refused"]["shape"][1]
+    assert told["refused"]["model"] == ["StatusCode.NOT_FOUND", "There is no model 'nothing'."]
+
+
+@pytest.mark.slow
+def test_schemathesis_finds_nothing_that_the_description_does_not_say():
+    python = interpreter("schemathesis")
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.serving_server.fronted"], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[2]
+    ) as fronted:
+        try:
+            url = fronted.stdout.readline().strip()
+            command = [python, str(HERE / "schemathesis_client.py"), url, "10"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+        finally:
+            fronted.terminate()
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert "23 passed" in done.stdout
 
 
 @pytest.mark.slow

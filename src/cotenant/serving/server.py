@@ -22,6 +22,7 @@ from cotenant.serving.opening import opened
 from cotenant.serving.recording import MOST_BYTES, Recorder
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.tracing import trace
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ async def serve(
     check_exposure(file, listening)
     with _listening(listening) as listener:
         async with opened(file, again=_checked(again, listening)) as service:
+            trace(service.measures)
             service.page = None if listening.page is None else listening.page.encode()
             config = uvicorn.Config(
                 Application(service, listening.limits or Limits()),

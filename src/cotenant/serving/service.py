@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -96,6 +97,15 @@ class Service:
     def in_flight(self) -> int:
         """Requests that wait for their answers."""
         return sum(one.in_flight for one in (*self.conductors(), *self.leaving))
+
+    def under_way(self) -> tuple[Counter[str], Counter[str]]:
+        """Requests that wait for their first chunk, and those that have begun, by tenant."""
+        waiting: Counter[str] = Counter()
+        begun: Counter[str] = Counter()
+        for one in (*self.conductors(), *self.leaving):
+            for tenant, has_begun in one.requests():
+                (begun if has_begun else waiting)[tenant] += 1
+        return waiting, begun
 
     def standings(self) -> list[Standing]:
         """How each tenant stands with its scheduler; shares as parts of the whole."""

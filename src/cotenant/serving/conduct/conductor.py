@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from cotenant.errors import Refused
@@ -32,6 +33,8 @@ from cotenant.scheduling import (
 from cotenant.serving.conduct.crew import Crew, Worker
 from cotenant.serving.worker.station import Ended
 
+TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
+"""What the client of the request at hand sent to be found again in traces."""
 TokenSink = Callable[[list[int]], bool | None]
 """Takes tokens as they are made; True: that is enough, and the request has been served."""
 
@@ -52,6 +55,8 @@ class Outcome(NamedTuple):
     met: bool
     why: str | None
     tokens: int
+    trace: str | None = None
+    """The client's `traceparent`, where it sent one."""
 
 
 class _Ticket:
@@ -69,6 +74,7 @@ class _Ticket:
         "sink",
         "tenant",
         "tokens",
+        "trace",
     )
 
     def __init__(self, tenant: str, arrived: float, future: "asyncio.Future[Any]", sink: TokenSink | None) -> None:
@@ -83,6 +89,7 @@ class _Ticket:
         self.predicted_s = 0.0
         self.result: Any = None
         self.tokens = 0
+        self.trace = TRACEPARENT.get()
 
 
 class Conductor:
@@ -112,6 +119,16 @@ class Conductor:
     def in_flight(self) -> int:
         """How many requests wait for their answers."""
         return len(self._tickets)
+
+    def requests(self) -> list[tuple[str, bool]]:
+        """Of each request that waits for its answer: whose it is, and whether it has begun."""
+        first: dict[int, Chunk] = {}
+        for version in sorted(self._chunks):  # of the chunks of a slot, the oldest runs and the others wait
+            first.setdefault(self._chunks[version].slot, self._chunks[version])
+        running = {request for chunk in first.values() for request in chunk.requests}
+        return [
+            (ticket.tenant, ticket.began is not None or number in running) for number, ticket in self._tickets.items()
+        ]
 
     async def drained(self) -> None:
         """Return when every request has been answered."""
@@ -256,7 +273,9 @@ class Conductor:
                 why = "failed" if ticket.failed else "cancelled"
         if self._observe is not None:
             times = (ticket.arrived, ticket.began, ticket.first, self._clock())
-            self._observe(Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens))
+            self._observe(
+                Outcome(ticket.tenant, *times, device_s, ticket.predicted_s, met, why, ticket.tokens, ticket.trace)
+            )
 
     def _account(self, end: Ended) -> None:
         """Note when requests began and what they were expected to cost."""

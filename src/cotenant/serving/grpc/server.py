@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cotenant.errors import ServingError
+from cotenant.serving.conduct.conductor import TRACEPARENT
 from cotenant.serving.grpc.messages import SERVICE, methods
 from cotenant.serving.grpc.servicer import Asking, Method, Servicer, code_of
 from cotenant.serving.http.problems import status_of
@@ -93,6 +94,7 @@ def _answering(method: Method) -> Any:
         import grpc
 
         metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        TRACEPARENT.set(metadata.get("traceparent"))
         try:
             return await method(request, Asking(metadata, context.time_remaining()))
         except Exception as error:  # the edge: every failure is an answer, and the server stays up

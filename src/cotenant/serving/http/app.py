@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cotenant.serving.conduct.conductor import TRACEPARENT
 from cotenant.serving.http.access import check_admin, check_stranger, check_tenant, locked
 from cotenant.serving.http.foreign import refuse_foreign_pages
 from cotenant.serving.http.keys import presented
@@ -49,6 +50,7 @@ class Application:
         openai = scope["path"].startswith("/v1/")
         try:
             request, route, parts = await self._read(scope, receive)
+            TRACEPARENT.set(request.headers.get("traceparent"))
             reply = await _unless_gone(route.handler(self._service, request, parts), receive)
         except _GoneError:
             return

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from cotenant.serving.http.messages import Reply, Request
-from cotenant.serving.measures import BUCKETS_S
+from cotenant.serving.measures import BUCKETS_S, TenantMeasures
 from cotenant.serving.service import Service
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
@@ -65,7 +65,35 @@ def render(service: Service) -> str:
         (({"model": n, "version": "1"}, m.asked - m.served) for n, m in rows.items()))  # fmt: skip
     put("nv_inference_queue_duration_us", "counter", "As in Triton.",
         (({"model": n, "version": "1"}, m.queue_s * 1e6) for n, m in rows.items()))  # fmt: skip
+    put("nv_inference_count", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.served) for n, m in rows.items()))  # fmt: skip
+    put("nv_inference_request_duration_us", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.latency_s * 1e6) for n, m in rows.items()))  # fmt: skip
+    put("nv_inference_compute_infer_duration_us", "counter", "As in Triton.",
+        (({"model": n, "version": "1"}, m.device_s * 1e6) for n, m in rows.items()))  # fmt: skip
+    waiting, begun = service.under_way()
+    put("nv_inference_pending_request_count", "gauge", "As in Triton.",
+        (({"model": n, "version": "1"}, waiting.get(n, 0)) for n in rows))  # fmt: skip
+    decoders = {n: m for n, m in rows.items() if service.tenants[n].signature.decodes}
+    put("vllm:num_requests_running", "gauge", "As in vLLM.",
+        (({"model_name": n}, begun.get(n, 0)) for n in decoders))  # fmt: skip
+    put("vllm:num_requests_waiting", "gauge", "As in vLLM.",
+        (({"model_name": n}, waiting.get(n, 0)) for n in decoders))  # fmt: skip
+    put("vllm:generation_tokens_total", "counter", "As in vLLM.",
+        (({"model_name": n}, m.tokens) for n, m in decoders.items()))  # fmt: skip
+    put("vllm:request_success_total", "counter", "As in vLLM.",
+        (({"model_name": n}, m.served) for n, m in decoders.items()))  # fmt: skip
+    lines += _summary("vllm:time_to_first_token_seconds", decoders)
     return "\n".join(lines) + "\n"
+
+
+def _summary(name: str, rows: Mapping[str, TenantMeasures]) -> list[str]:
+    """Sum and count, which is all that a mean over time needs."""
+    lines = [f"# HELP {name} As in vLLM, without buckets.", f"# TYPE {name} summary"]
+    for tenant, one in rows.items():
+        labels = _labels({"model_name": tenant})
+        lines += [f"{name}_sum{labels} {one.first_s:.17g}", f"{name}_count{labels} {one.first_count}"]
+    return lines
 
 
 def _histogram(service: Service) -> list[str]:

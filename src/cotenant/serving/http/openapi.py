@@ -1,7 +1,7 @@
 """The page that says what the server takes and gives (OpenAPI 3.1), made from its table of routes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cotenant import __version__
@@ -76,12 +76,13 @@ _ERRORS = {
 }
 
 
-def describe(routes: Iterable["Route"]) -> dict[str, Any]:
-    """The whole document."""
+def describe(routes: Iterable["Route"], models: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole document; ``models`` are named in it, if there are any."""
+    model = {"enum": list(models)} if models else {"type": "string", "minLength": 1}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = route.path.removesuffix("/?") or "/"
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, model)
     return {
         "openapi": "3.1.0",
         "info": {"title": "cotenant", "version": __version__},
@@ -90,17 +91,19 @@ def describe(routes: Iterable["Route"]) -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route", path: str) -> dict[str, Any]:
+def _operation(route: "Route", path: str, model: dict[str, Any]) -> dict[str, Any]:
     about = (route.handler.__doc__ or "").strip().splitlines()[0]
     names = re.findall(r"\{(\w+)\}", path)
     body = next((schema for ending, schema in _BODIES.items() if path.endswith(ending)), None)
+    if body is not None and "model" in body["properties"]:
+        body = {**body, "properties": {**body["properties"], "model": model}}
     done = {"description": "Done.", "content": {kind: {} for kind in _kinds(path)}}
     error = {_JSON: {"schema": _object(("error",), error={})}}
     return {
         "summary": about,
         "operationId": f"{route.method.lower()}{re.sub(r'[^a-z0-9]+', '_', path)}",
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            {"name": name, "in": "path", "required": True, "schema": model if name == "model" else {"enum": ["1"]}}
             for name in names
         ],
         **({"requestBody": {"required": True, "content": {_JSON: {"schema": body}}}} if body else {}),

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from cotenant.serving.http import openai, operations, v2
+from cotenant.serving.http.access import locked
 from cotenant.serving.http.messages import Reply, Request, in_json
 from cotenant.serving.http.metrics import metrics
 from cotenant.serving.http.openapi import describe
@@ -33,8 +34,9 @@ def _route(method: str, path: str, handler: Handler, access: Access = "tenant") 
 
 async def _openapi(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:
     """What this server takes and gives."""
-    del service, request, parts
-    return in_json(describe(ROUTES))
+    del request, parts
+    # Whoever has no key isn't told which tenants there are.
+    return in_json(describe(ROUTES, () if locked(service) else tuple(service.tenants)))
 
 
 _VERSIONED = "/v2/models/{model}/versions/{version}"

@@ -1,0 +1,63 @@
+"""A span for each request, where OpenTelemetry is installed and set up; nothing otherwise."""
+
+import time
+from typing import Any
+
+from cotenant.serving.conduct.conductor import Outcome
+from cotenant.serving.measures import Measures
+
+NAME = "cotenant.serve"
+
+
+def trace(measures: Measures) -> bool:
+    """Have every outcome traced; False if the package isn't installed.
+
+    Where spans go is OpenTelemetry's own business: its environment variables (`OTEL_...`) or whoever starts the server
+    in a program decide. Without a provider, spans are dropped at next to no cost.
+    """
+    try:
+        from opentelemetry import trace as api
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    except ImportError:
+        return False
+    spans = Spans(api, TraceContextTextMapPropagator())
+    measures.listen(spans.add)
+    return True
+
+
+class Spans:
+    """Makes a span of an outcome; when it began and gave its first output are events in it."""
+
+    def __init__(self, api: Any, propagator: Any) -> None:
+        self._api = api
+        self._propagator = propagator
+        self._ahead_ns = time.time_ns() - time.monotonic_ns()
+
+    def add(self, outcome: Outcome) -> None:
+        """One request that has been answered."""
+        tracer = self._api.get_tracer(NAME)
+        parent = self._propagator.extract({"traceparent": outcome.trace}) if outcome.trace else None
+        span = tracer.start_span(
+            f"serve {outcome.tenant}",
+            context=parent,
+            kind=self._api.SpanKind.SERVER,
+            start_time=self._ns(outcome.arrived),
+            attributes={
+                "cotenant.tenant": outcome.tenant,
+                "cotenant.met": outcome.met,
+                "cotenant.why": outcome.why or "served",
+                "cotenant.device_s": outcome.device_s,
+                "cotenant.predicted_s": outcome.predicted_s,
+                **({"gen_ai.usage.output_tokens": outcome.tokens} if outcome.tokens else {}),
+            },
+        )
+        if outcome.began is not None:
+            span.add_event("began", timestamp=self._ns(outcome.began))
+        if outcome.first is not None:
+            span.add_event("first output", timestamp=self._ns(outcome.first))
+        if outcome.why not in (None, "cancelled"):
+            span.set_status(self._api.StatusCode.ERROR, outcome.why)
+        span.end(end_time=self._ns(outcome.done))
+
+    def _ns(self, seconds: float) -> int:
+        return round(seconds * 1e9) + self._ahead_ns
