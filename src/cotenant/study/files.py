@@ -207,7 +207,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
 
 def _doubts(trace: Path) -> list[str]:
     """What is wrong with a trace, found before anything is measured."""
-    from cotenant.tenancy.arrivals import read_trace
+    from cotenant.workloads.traces import read_trace
 
     try:
         read_trace(trace)

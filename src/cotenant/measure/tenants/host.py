@@ -170,6 +170,7 @@ class SeatThread:
             scheduled=mine.scheduled,
             synchronised=mine.synchronised,
             own_process=self._own_process,
+            first_arrival=mine.first_arrival,
             canary=mine.canary,
         )
         part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)

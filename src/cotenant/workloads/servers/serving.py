@@ -22,6 +22,8 @@ class ServerOptions(StatedOptions):
     headers: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = Field(default=60.0, gt=0)
     """For one request, from connecting to the end of its answer."""
+    ramp_s: float = Field(default=0.0, ge=0, le=600)
+    """A closed load begins its requests one after another over this time, at most the lead, instead of all at once."""
 
     @field_validator("headers")
     @classmethod
@@ -83,15 +85,16 @@ def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
     return read_address(text)
 
 
-def stand(spec: WorkloadSpec, prefix: str) -> Standing:
-    """The server of this workload: started now and ready, or the one at its address."""
+def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
+    """The server of this workload: started now and ready, or the one at its address; its port for HTTP or gRPC."""
     address = address_in(spec, prefix)
     if spec.server is None:
         assert address is not None
         return Standing(address, None, None)
     process = ServerProcess(spec.server)
     try:
-        return Standing(process.address, process, process.wait_until_ready())
+        ready_s = process.wait_until_ready()
+        return Standing(process.grpc_address if grpc else process.address, process, ready_s)
     except BaseException:
         process.stop()
         raise
@@ -106,7 +109,14 @@ class HttpClient:
     def __init__(self, standing: Standing, options: ServerOptions, warm: int, headers: Mapping[str, str]) -> None:
         self.standing = standing
         self.warm = warm
+        self.ramp_s = options.ramp_s
         self.connections = Connections(standing.address, options.timeout_s, {**headers, **options.headers})
+
+    def begin(self, first_arrival: int) -> None:
+        """Most requests do not depend on the window that they belong to."""
+
+    def rest(self) -> None:
+        """A server without requests rests by itself."""
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
         """See one request through."""

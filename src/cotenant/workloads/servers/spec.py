@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from cotenant.workloads.servers.presets import PRESETS
 
 PORT = "port"
+GRPC_PORT = "grpc_port"
+METRICS_PORT = "metrics_port"
+PORTS = (PORT, GRPC_PORT, METRICS_PORT)
+"""What stands in braces in a start line; the first is needed, the others are for servers that listen there too."""
 
 
 class ServerSpec(BaseModel):
@@ -18,7 +22,8 @@ class ServerSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: str = Field(
-        description="The command, without a shell; `{port}` stands for the port that cotenant chooses.",
+        description="The command, without a shell; `{port}` stands for the port that cotenant chooses, `{grpc_port}` "
+        "and `{metrics_port}` for two more.",
         examples=["python serve.py --port {port}"],
     )
     ready: str = Field(
@@ -87,10 +92,22 @@ class ServerSpec(BaseModel):
             raise ValueError("start names no program")
         if PORT not in names:
             raise ValueError("start has no {port}: cotenant chooses a free port and has to tell the server")
-        if others := sorted(set(names) - {PORT}):
-            raise ValueError(f"start holds {{{others[0]}}}; only {{port}} is filled in, and {{{{ }}}} stand for braces")
+        if others := sorted(set(names) - set(PORTS)):
+            known = ", ".join(f"{{{name}}}" for name in PORTS)
+            raise ValueError(f"start holds {{{others[0]}}}; {known} are filled in, and {{{{ }}}} stand for braces")
         return self
 
-    def arguments(self, port: int) -> list[str]:
-        """The command, with its port."""
-        return [word.format(port=port) for word in shlex.split(self.start)]
+    @property
+    def has_grpc_port(self) -> bool:
+        """It is told where to listen for gRPC."""
+        return f"{{{GRPC_PORT}}}" in self.start
+
+    @property
+    def has_metrics_port(self) -> bool:
+        """It has a port of its own for its metrics."""
+        return f"{{{METRICS_PORT}}}" in self.start
+
+    def arguments(self, port: int, grpc_port: int = 0, metrics_port: int = 0) -> list[str]:
+        """The command, with its ports."""
+        ports = {PORT: port, GRPC_PORT: grpc_port, METRICS_PORT: metrics_port}
+        return [word.format(**ports) for word in shlex.split(self.start)]
