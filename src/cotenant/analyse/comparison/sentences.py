@@ -167,7 +167,8 @@ def _tokens(rows: Sequence[RowChange]) -> Iterable[str]:
         times = f"{one.before_ms:.3g} ms before, {one.now_ms:.3g} ms now, {_with_ends(one.ratio)}"
         yield f"{one.metric} of {row_name(row.row)}: {times}."
     if found and not moved:
-        yield f"TTFT and TPOT did not move in any of {amount(len({id(row) for row, _ in found}), 'cell')} that generate."
+        cells = amount(len({id(row) for row, _ in found}), "cell")
+        yield f"TTFT and TPOT did not move in {cells} that generate."
 
 
 def _holds(estimate: Estimate, value: float) -> bool:

@@ -21,6 +21,7 @@ class Address:
     path: str = ""
     query: str = ""
     tls: bool = False
+    scheme: str = "http"
 
     @property
     def authority(self) -> str:
@@ -58,4 +59,4 @@ def read_address(name: str) -> Address:
             "an address with a user name or password in it would be written into every record",
             hint="use `params: {headers: {Authorization: ...}}`",
         )
-    return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https")
+    return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https", parts.scheme)

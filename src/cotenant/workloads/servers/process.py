@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -30,10 +31,12 @@ class ServerProcess:
         ports = _free_ports(len(PORTS))
         self.port, grpc_port, metrics_port = ports
         self.address = Address(f"http://{LOCAL}:{self.port}", LOCAL, self.port)
-        self.grpc_address = Address(f"grpc://{LOCAL}:{grpc_port}", LOCAL, grpc_port)
-        self.metrics_address = Address(f"http://{LOCAL}:{metrics_port}", LOCAL, metrics_port)
-        """Where it says how it does, if its start line has a port for that alone."""
+        self.grpc_address = Address(f"grpc://{LOCAL}:{grpc_port}", LOCAL, grpc_port, scheme="grpc")
+        own = Address(f"http://{LOCAL}:{metrics_port}", LOCAL, metrics_port)
+        self.metrics_address = own if spec.has_metrics_port else self.address
+        self.metrics_path = spec.metrics
         arguments = spec.arguments(*ports)
+        self.started_as = shlex.join(arguments)
         if shutil.which(arguments[0]) is None:
             raise WorkloadError(
                 f"there is no program `{arguments[0]}` to start the server with",

@@ -10,6 +10,7 @@ from cotenant.workloads.protocol import Answer, WorkloadSpec
 from cotenant.workloads.servers.address import Address, read_address
 from cotenant.workloads.servers.http11 import Connections
 from cotenant.workloads.servers.listeners import listening
+from cotenant.workloads.servers.metrics import PATH, page_of, read_metrics, read_sizes
 from cotenant.workloads.servers.process import ServerProcess
 from cotenant.workloads.yours.stated import StatedOptions
 
@@ -57,10 +58,27 @@ class Standing:
             self.process.stop()
 
     def facts(self) -> Mapping[str, object]:
-        """What is recorded of it."""
+        """What is recorded of it, with what it says of itself now that it stands."""
         if self.process is None:
-            return {"server": "was running"}
-        return {"server": "started by cotenant", "ready_s": self.ready_s, "server_pid": self.process.pid}
+            return {"server": "was running", **self._metrics(PATH)}
+        return {
+            "server": "started by cotenant",
+            "ready_s": self.ready_s,
+            "server_pid": self.process.pid,
+            "start": self.process.started_as,
+            **self._metrics(self.process.metrics_path),
+        }
+
+    def _metrics(self, path: str | None) -> Mapping[str, object]:
+        """Where its metrics are and which are known, and how large it has made its cache."""
+        address = self.address if self.process is None else self.process.metrics_address
+        page = None if path is None or address.scheme == "grpc" else page_of(address, path)
+        if page is None:
+            return {}
+        names = [one.metric for one in read_metrics(page)]
+        url = f"{'https' if address.tls else 'http'}://{address.authority}{path}"
+        sizes = read_sizes(page)
+        return {"metrics": {"url": url, "names": names}, **({"cache": sizes} if sizes else {})}
 
 
 def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:

@@ -42,6 +42,11 @@ class ServerSpec(BaseModel):
         default="term", description="The signal that asks it to end; what stays is killed."
     )
 
+    metrics: str | None = Field(
+        default="/metrics",
+        description="Path of its metrics in Prometheus's form, read once a second as sensors; null: never read.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _from_preset(cls, value: Any) -> Any:
@@ -74,12 +79,14 @@ class ServerSpec(BaseModel):
             return value
         return {key: one if isinstance(one, str) else str(one) for key, one in value.items()}
 
-    @field_validator("ready")
+    @field_validator("ready", "metrics")
     @classmethod
-    def _path(cls, ready: str) -> str:
-        if not ready.startswith("/") or not ready.isascii() or not ready.isprintable() or " " in ready:
+    def _path(cls, path: str | None) -> str | None:
+        if path is None:
+            return None
+        if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
             raise ValueError("expected a path such as /health")
-        return ready
+        return path
 
     @model_validator(mode="after")
     def _names_the_port(self) -> Self:
