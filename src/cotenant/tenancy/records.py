@@ -26,6 +26,8 @@ MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
 
+STOPPED_BLOCK, WHOLE_BLOCK = -2, -3
+"""Blocks of the solo trials around a run of servers: the others stopped; and with the whole device's memory."""
 TOKEN_STAGES = ("token", "decode")
 """Stages that end with a token after the first: of a server's answer, and of a model that generates."""
 CANARY = "canary_us"

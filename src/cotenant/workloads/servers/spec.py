@@ -37,6 +37,17 @@ class ServerSpec(BaseModel):
         description="Environment, beside that of the sharing.",
         examples=[{"VLLM_CPU_KVCACHE_SPACE": "2"}],
     )
+    memory: str = Field(
+        default="",
+        description="Arguments that give it its share of the device's memory, the same alone and shared; with a preset "
+        "also a size such as 2GB or a share such as 40%.",
+        examples=["--kv-cache-memory-bytes 2000000000"],
+    )
+    whole_memory: str | None = Field(
+        default=None,
+        description="Arguments in place of `memory` with which it has the whole device: measured once, alone, so that "
+        "what a smaller cache costs is known apart from what the neighbours cost.",
+    )
     warm: int = Field(default=0, ge=0, le=100_000, description="Requests to serve before any is measured.")
     stop: Literal["term", "int", "kill"] = Field(
         default="term", description="The signal that asks it to end; what stays is killed."
@@ -59,6 +70,9 @@ class ServerSpec(BaseModel):
         given = {key: one for key, one in value.items() if key not in {"preset", "model", "args"}}
         if "start" in given:
             raise ValueError("give preset or start, not both")
+        for key in ("memory", "whole_memory"):
+            if isinstance(given.get(key), str):
+                given[key] = preset.memory_arguments(given[key])
         model, needs_model = value.get("model"), "{model}" in preset.start
         if needs_model and not isinstance(model, str):
             raise ValueError(f"the preset {preset.name} needs a model: a folder, or a name that it knows")
@@ -91,7 +105,7 @@ class ServerSpec(BaseModel):
     @model_validator(mode="after")
     def _names_the_port(self) -> Self:
         try:
-            words = shlex.split(self.start)
+            words = [*shlex.split(self.start), *shlex.split(self.memory), *shlex.split(self.whole_memory or "")]
             names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
         except ValueError as error:
             raise ValueError(f"start can't be split into arguments: {str(error).lower()}") from None
@@ -117,4 +131,8 @@ class ServerSpec(BaseModel):
     def arguments(self, port: int, grpc_port: int = 0, metrics_port: int = 0) -> list[str]:
         """The command, with its ports."""
         ports = {PORT: port, GRPC_PORT: grpc_port, METRICS_PORT: metrics_port}
-        return [word.format(**ports) for word in shlex.split(self.start)]
+        return [word.format(**ports) for word in (*shlex.split(self.start), *shlex.split(self.memory))]
+
+    def with_whole_memory(self) -> "ServerSpec | None":
+        """The same with the whole device; None: nothing says how."""
+        return None if self.whole_memory is None else self.model_copy(update={"memory": self.whole_memory})
