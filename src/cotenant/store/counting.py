@@ -57,6 +57,7 @@ class Counted(NamedTuple):
     canary_us: float | None
     model_error: str | None
     tokens_out: int | None
+    rate_rps: float | None
     ttft_ns: float | None
     tpot_ns: float | None
 
@@ -114,6 +115,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                     canary_us=_canary(records, str(tenant["tenant"])),
                     model_error=tenant.get("model_error"),
                     tokens_out=mine.tokens_made(),
+                    rate_rps=_number(tenant, "rate_rps"),
                     ttft_ns=None if times is None else _mean(times.ttft_ns),
                     tpot_ns=None if times is None else _mean(times.tpot_ns),
                 ),

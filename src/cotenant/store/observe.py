@@ -77,7 +77,7 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
     first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out,
-    ttft_ns, tpot_ns
+    rate_rps, ttft_ns, tpot_ns
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -211,6 +211,7 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
         tokens_out=None if row.tokens_out is None else int(row.tokens_out),
+        rate_rps=row.rate_rps,
         mean_ttft_ns=row.ttft_ns,
         mean_tpot_ns=row.tpot_ns,
         token_times=token_times,

@@ -7,6 +7,7 @@ from pathlib import Path
 from cotenant.analyse.device_use import SENSORS, device_use
 from cotenant.analyse.dvfs import sweeps
 from cotenant.analyse.sharing.alone import alone_sentences, three_ways
+from cotenant.analyse.sharing.capacity import capacity_curves, capacity_sentences
 from cotenant.analyse.sharing.result import Result
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summary import summarise
@@ -42,6 +43,7 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         sentences=(
             *runs.damage,
             *closing_sentences(summary, asked_interval(manifests)),
+            *capacity_sentences(capacity_curves(summary)),
             *alone_sentences(alone),
         ),
     )

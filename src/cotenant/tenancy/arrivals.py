@@ -78,8 +78,9 @@ def _times(load: Load) -> Floats:
 
 @lru_cache(maxsize=8)
 def _times_in(path: Path, _changed_ns: int) -> Floats:
-    times = read_trace(path).times_s
-    return times - times[0]
+    times: Floats = read_trace(path).times_s
+    from_first: Floats = times - times[0]
+    return from_first
 
 
 def _require_room(load: Load, expected: float) -> None:

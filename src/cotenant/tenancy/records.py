@@ -287,6 +287,8 @@ class TenantObservation:
     latency_ns: Int64s | None = None
     tokens_out: int | None = None
     """Tokens of the served requests; None: nobody counted any."""
+    rate_rps: float | None = None
+    """At which the requests of an open load were to come."""
     mean_ttft_ns: float | None = None
     """Of the served requests whose tokens were counted."""
     mean_tpot_ns: float | None = None

@@ -76,6 +76,8 @@ class TenantSummary:
     """Of a tenant that generates."""
     goodput_rps: Number | None
     """Requests per second within every objective."""
+    rate_rps: float | None = None
+    """At which the requests of an open load were to come."""
     model_error: ModelError | None = None
     """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
@@ -97,6 +99,7 @@ class TenantSummary:
             "unfinished": self.unfinished,
             "trials_by_verdict": dict(self.trials_by_verdict),
             "failed_checks": dict(self.failed_checks),
+            "rate_rps": self.rate_rps,
             "throughput_rps": self.throughput_rps,
             "latency_ms": latency | {"mean": self.mean_latency_ms},
             "slowdown": self.slowdown,
@@ -381,6 +384,7 @@ def _tenant(
         objectives=objectives,
         tokens=None if token_quantiles is None else _token_summary(token_quantiles, used),
         goodput_rps=goodput,
+        rate_rps=next((seen.rate_rps for seen in group if seen.rate_rps is not None), None),
         model_error=group[0].model_error,
     )
     return found if found.model_error is None else _with_model_error(found, found.model_error)
