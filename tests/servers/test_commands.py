@@ -96,7 +96,7 @@ def test_commands_before_and_after_are_run(train, tmp_path):
 
 
 def test_a_bad_expression_is_one_sentence(train):
-    with pytest.raises(WorkloadError, match="param `progress` is '\\('.*: not a regular expression"):
+    with pytest.raises(WorkloadError, match=r"param `progress` is '\('.*: not a regular expression"):
         built(train, progress="(")
     with pytest.raises(WorkloadError, match="give `line` or `progress`, not both"):
         built(train, progress="a", line="b")

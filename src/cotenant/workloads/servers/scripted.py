@@ -31,6 +31,12 @@ class Script:
     """`500`: refuse; `rubbish`: stream what is not JSON; `break`: end half way; `die`: end the process."""
     after: int = 0
     """Requests that are answered well before the fault sets in."""
+    adapters: tuple[str, ...] = ()
+    """Names of further models, as a server lists the adapters that it has loaded."""
+    thinks: int = 0
+    """Of each answer, tokens of reasoning that come first."""
+    counts: bool = True
+    """Send `usage`, as most servers do."""
 
 
 class ScriptedServer:
@@ -63,13 +69,16 @@ class ScriptedServer:
             case "/stats":
                 await _json(writer, {"most_under_way": self.most_under_way, "served": self.served})
             case "/v1/models":
-                await _json(writer, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+                names = (MODEL, *self._script.adapters)
+                await _json(writer, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+            case "/metrics":
+                await _text(writer, f'vllm:num_requests_running{{engine="0"}} {float(self.under_way - 1)}\n')
             case "/v2":
                 await _json(writer, {"name": MODEL, "extensions": ["binary_tensor_data"]})
             case "/v2/models/scripted":
                 tensor = {"name": "ids", "datatype": "INT64", "shape": [-1, -1]}
                 await _json(writer, {"name": MODEL, "inputs": [tensor], "outputs": []})
-            case "/sleep" | "/v1/embeddings" | "/v2/models/scripted/infer":
+            case "/sleep" | "/v1/embeddings" | "/v1/rerank" | "/v2/models/scripted/infer":
                 await self._slept(writer)
             case "/v1/chat/completions" | "/v1/completions":
                 await self._generate(body, writer, chat="chat" in path)
@@ -96,13 +105,15 @@ class ScriptedServer:
             if self._faulty and self._script.fault == "rubbish":
                 _chunk(writer, b"data: this is not JSON\n\n")
                 continue
-            text = {"delta": {"content": "word "}} if chat else {"text": "word "}
+            key = "reasoning_content" if number < self._script.thinks else "content"
+            text = {"delta": {key: "word "}} if chat else {"text": "word "}
             _event(writer, {"sent_ns": time.monotonic_ns(), "choices": [{"index": 0, **text}]})
         if broken:
             writer.transport.abort()
             return
         prompt = len(str(body.get("prompt") or body.get("messages") or "").split())
-        _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
+        if self._script.counts:
+            _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
         _chunk(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
         await writer.drain()
@@ -155,8 +166,14 @@ def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _json(writer: asyncio.StreamWriter, document: Mapping[str, Any], status: str = "200 OK") -> None:
-    body = json.dumps(document).encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    await _text(writer, json.dumps(document), status, "application/json")
+
+
+async def _text(
+    writer: asyncio.StreamWriter, text: str, status: str = "200 OK", kind: str = "text/plain; version=0.0.4"
+) -> None:
+    body = text.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     await writer.drain()
 
@@ -179,8 +196,20 @@ def main() -> None:
     parser.add_argument("--sleep", type=float, default=usual.sleep_s, help="seconds that /sleep takes")
     parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die"], default="")
     parser.add_argument("--after", type=int, default=0, help="requests before the fault sets in")
+    parser.add_argument("--adapter", action="append", default=[], help="another model that it lists; repeatable")
+    parser.add_argument("--thinks", type=int, default=0, help="tokens of reasoning at the beginning of an answer")
+    parser.add_argument("--no-usage", action="store_true", help="send no count of tokens")
     given = parser.parse_args()
-    script = Script(given.ttft, given.itl, given.sleep, given.fault, given.after)
+    script = Script(
+        given.ttft,
+        given.itl,
+        given.sleep,
+        given.fault,
+        given.after,
+        tuple(given.adapter),
+        given.thinks,
+        not given.no_usage,
+    )
     asyncio.run(run(given.port, script))
 
 
