@@ -129,7 +129,7 @@ def _positive(value: Any) -> bool:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode())  # of bytes it would guess the encoding first
     except ValueError:
         raise RequestFailed("bad stream", f"the answer holds {data[:60]!r}, which is not JSON") from None
     if not isinstance(found, dict):

@@ -1,8 +1,8 @@
 """A server whose times are known: `python -m cotenant.workloads.servers.scripted --port 8000 --ttft 0.02 --itl 0.005`.
 
 It speaks the OpenAI API and the Open Inference Protocol, computes nothing, and takes any number of requests at once.
-Each token carries the time at which it was sent, on this machine's monotonic clock, so that what a client measures can
-be held against the truth. `/stats` says how many requests it has had under way at most.
+With `--note` it keeps when each request was received and each token sent, on this machine's monotonic clock: what a
+client measures can be held against that. `/stats` says how many requests it has had under way at most.
 """
 
 import argparse
@@ -37,6 +37,8 @@ class Script:
     """Of each answer, tokens of reasoning that come first."""
     counts: bool = True
     """Send `usage`, as most servers do."""
+    notes: bool = False
+    """Keep when each request was received and each token sent, for `/noted`."""
 
 
 class ScriptedServer:
@@ -45,6 +47,7 @@ class ScriptedServer:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.served = self.under_way = self.most_under_way = 0
+        self._noted: list[dict[str, Any]] = []
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request by request."""
@@ -68,6 +71,8 @@ class ScriptedServer:
                 await _json(writer, {"status": "ready"})
             case "/stats":
                 await _json(writer, {"most_under_way": self.most_under_way, "served": self.served})
+            case "/noted":
+                await _json(writer, self._noted)
             case "/v1/models":
                 names = (MODEL, *self._script.adapters)
                 await _json(writer, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
@@ -92,7 +97,7 @@ class ScriptedServer:
         await _json(writer, {"slept_s": self._script.sleep_s, "data": [], "usage": {"prompt_tokens": 1}})
 
     async def _generate(self, body: Mapping[str, Any], writer: asyncio.StreamWriter, *, chat: bool) -> None:
-        begin = time.monotonic()
+        begin, received_ns, sent_ns = time.monotonic(), time.monotonic_ns(), []
         if await self._fails(writer):
             return
         tokens = int(body.get("max_tokens", 16))
@@ -107,7 +112,8 @@ class ScriptedServer:
                 continue
             key = "reasoning_content" if number < self._script.thinks else "content"
             text = {"delta": {key: "word "}} if chat else {"text": "word "}
-            _event(writer, {"sent_ns": time.monotonic_ns(), "choices": [{"index": 0, **text}]})
+            sent_ns.append(time.monotonic_ns())
+            _event(writer, {"choices": [{"index": 0, **text}]})
         if broken:
             writer.transport.abort()
             return
@@ -116,6 +122,8 @@ class ScriptedServer:
             _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
         _chunk(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
+        if self._script.notes:
+            self._noted.append({"received_ns": received_ns, "sent_ns": sent_ns})
         await writer.drain()
 
     @property
@@ -135,7 +143,7 @@ class ScriptedServer:
 
 
 async def _until(moment_s: float) -> None:
-    """Up to a millisecond late, as the loop's timers are: each token says when it was really sent."""
+    """Up to a millisecond late, as the loop's timers are; when it really was is noted."""
     left = moment_s - time.monotonic()
     if left > 0:
         await asyncio.sleep(left)
@@ -165,7 +173,7 @@ def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def _json(writer: asyncio.StreamWriter, document: Mapping[str, Any], status: str = "200 OK") -> None:
+async def _json(writer: asyncio.StreamWriter, document: Any, status: str = "200 OK") -> None:
     await _text(writer, json.dumps(document), status, "application/json")
 
 
@@ -199,6 +207,7 @@ def main() -> None:
     parser.add_argument("--adapter", action="append", default=[], help="another model that it lists; repeatable")
     parser.add_argument("--thinks", type=int, default=0, help="tokens of reasoning at the beginning of an answer")
     parser.add_argument("--no-usage", action="store_true", help="send no count of tokens")
+    parser.add_argument("--note", action="store_true", help="keep the times of requests and tokens for /noted")
     given = parser.parse_args()
     script = Script(
         given.ttft,
@@ -209,6 +218,7 @@ def main() -> None:
         tuple(given.adapter),
         given.thinks,
         not given.no_usage,
+        given.note,
     )
     asyncio.run(run(given.port, script))
 

@@ -42,6 +42,8 @@ class Standing:
     address: Address
     process: ServerProcess | None
     ready_s: float | None
+    metrics_path: str | None = None
+    """Of a server that was running; None: it is not asked for metrics, which it may not know."""
 
     def pids(self) -> tuple[int, ...]:
         """The processes that serve."""
@@ -60,7 +62,7 @@ class Standing:
     def facts(self) -> Mapping[str, object]:
         """What is recorded of it, with what it says of itself now that it stands."""
         if self.process is None:
-            return {"server": "was running", **self._metrics(PATH)}
+            return {"server": "was running", **self._metrics(self.metrics_path)}
         return {
             "server": "started by cotenant",
             "ready_s": self.ready_s,
@@ -108,7 +110,7 @@ def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
     address = address_in(spec, prefix)
     if spec.server is None:
         assert address is not None
-        return Standing(address, None, None)
+        return Standing(address, None, None, PATH)
     process = ServerProcess(spec.server)
     try:
         ready_s = process.wait_until_ready()
