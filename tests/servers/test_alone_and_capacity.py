@@ -21,8 +21,8 @@ def test_idle_and_stopped_neighbours_are_told_apart():
     found = three_ways([seen(0, 1, 11.0), seen(1, 2, 13.0), seen(STOPPED_BLOCK, 9, 10.2), seen(STOPPED_BLOCK, 8, 9.8)])
     assert alone_sentences(found) == [
         (
-            "chat alone takes 12 ms beside idle neighbours; with them stopped 9.8 ms before the run and 10.2 ms after it: "
-            "20% more beside idle neighbours."
+            "chat alone takes 12 ms beside idle neighbours; with them stopped 9.8 ms before the run and 10.2 ms after "
+            "it: 20% more beside idle neighbours."
         )
     ]
 
@@ -68,8 +68,8 @@ def test_the_knee_is_the_last_rate_before_the_first_that_is_missed():
     assert capacity_sentences([alone, beside, never]) == [
         "chat alone keeps its objectives up to 20 requests/s, and no longer at 40 (50.0% in time).",
         (
-            "chat in chat+infer (pinned) keeps its objectives up to 10 requests/s, and no longer at 20 (80.0% in time): "
-            "50% of what it keeps alone."
+            "chat in chat+infer (pinned) keeps its objectives up to 10 requests/s, and no longer at 20 (80.0% in "
+            "time): 50% of what it keeps alone."
         ),
         "chat in chat+infer (pinned) misses its objectives already at 5 requests/s (20.0% in time).",
     ]

@@ -69,8 +69,6 @@ class Framing:
                     return
                 case _:
                     data = self._whole_head(data)
-            if data is None:
-                return
 
     def end(self) -> bool:
         """The connection has ended: whether that completes the answer."""
@@ -78,12 +76,14 @@ class Framing:
             self.done = True
         return self.done
 
-    def _wait(self, data: bytes) -> None:
+    def _wait(self, data: bytes) -> bytes:
+        """Keep what is not complete for the next piece; nothing is left of this one."""
         if len(data) > LONGEST_HEAD:
             raise NotHttp(f"a head or a line of more than {LONGEST_HEAD >> 10} KiB")
         self._pending = data
+        return b""
 
-    def _whole_head(self, data: bytes) -> bytes | None:
+    def _whole_head(self, data: bytes) -> bytes:
         end = data.find(b"\r\n\r\n")
         if end < 0:
             if not data.startswith(b"HTTP/1."[: len(data)]):
@@ -130,7 +130,7 @@ class Framing:
         self._body(piece)
         return rest
 
-    def _chunk_size(self, data: bytes) -> bytes | None:
+    def _chunk_size(self, data: bytes) -> bytes:
         end = data.find(b"\r\n")
         if end < 0:
             return self._wait(data)
@@ -144,7 +144,7 @@ class Framing:
         self._left, self._state = (size + 2, "chunk") if size else (0, "trailer")
         return data[end + 2 :]
 
-    def _in_chunk(self, data: bytes) -> bytes | None:
+    def _in_chunk(self, data: bytes) -> bytes:
         """What there is of a chunk is handed on; the line's end after it is not part of it."""
         left = self._left
         if len(data) < left:
@@ -153,7 +153,7 @@ class Framing:
                 return self._wait(data)
             self._left -= inside
             self._body(data[:inside])
-            return self._wait(data[inside:]) if inside < len(data) else None
+            return self._wait(data[inside:]) if inside < len(data) else b""
         if data[left - 2 : left] != b"\r\n":
             raise NotHttp("a chunk is longer than it says")
         self._state = "size"
@@ -161,7 +161,7 @@ class Framing:
             self._body(data[: left - 2])
         return data[left:]
 
-    def _trailer(self, data: bytes) -> bytes | None:
+    def _trailer(self, data: bytes) -> bytes:
         end = data.find(b"\r\n")
         if end < 0:
             return self._wait(data)
