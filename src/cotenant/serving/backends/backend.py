@@ -7,7 +7,8 @@ from typing import Any
 from cotenant.errors import RequestFailed, ServingError, WorkloadError
 from cotenant.serving.backends.entry import BackendEntry
 from cotenant.serving.backends.errand import Errand
-from cotenant.workloads.servers.http11 import Connections, Reply
+from cotenant.workloads.servers.framing import Reply
+from cotenant.workloads.servers.http11 import Connections
 
 TIMEOUT_S = 600.0
 ALIVE = {"openai": "/v1/models", "v2": "/v2/health/ready"}

@@ -98,7 +98,8 @@ def _question(target: str, model: str, prompt: str, tokens: int) -> dict[str, An
 
 async def _probe_v2(backend: Backend, entry: BackendEntry, seq: int) -> Known:
     import cotenant.workloads.yours  # noqa: F401 - before the next line: the two packages need each other
-    from cotenant.workloads.servers.v2 import V2Options, body_of, inputs_of
+    from cotenant.workloads.servers.v2 import body_of
+    from cotenant.workloads.servers.v2_inputs import V2Options, inputs_of
 
     if entry.model is None:
         raise ServingError(f"The backend {entry.address.name} names no model.", hint="Add `model:` to the backend.")

@@ -14,7 +14,7 @@ from cotenant.serving.backends.gate import Gate
 from cotenant.serving.conduct.conductor import Conductor
 from cotenant.serving.engines.protocol import Progress
 from cotenant.serving.worker.station import Ended
-from cotenant.workloads.servers.http11 import Reply
+from cotenant.workloads.servers.framing import Reply
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from cotenant.serving.http.messages import JSON, Reply, Request, read_json
 from cotenant.serving.http.problems import reply_to
 from cotenant.serving.http.v2_tensors import HEADER
 from cotenant.serving.service import GENERATE_MOST, Served, Service, Wishes
-from cotenant.workloads.servers.http11 import Reply as Answer
+from cotenant.workloads.servers.framing import Reply as Answer
 
 _KEPT = (HEADER, "retry-after", "retry-after-ms", "x-request-id")
 """Headers of a backend's answer that go on to the client; its kind does too."""
