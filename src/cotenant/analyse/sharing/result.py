@@ -10,6 +10,9 @@ from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings.members import Apart
+from cotenant.analyse.findings.opening import opening
+from cotenant.analyse.findings.stages import StageShare
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular
@@ -29,6 +32,10 @@ class Result(Tabular):
     """What each mix did to the device; empty without sensors of an accelerator."""
     sweeps: tuple[Sweep, ...]
     """Time, power and energy by clock or power limit, where the study swept them."""
+    members: tuple[Apart, ...]
+    """How far apart the members of a group are under each kind of work, alone."""
+    stages: tuple[StageShare, ...]
+    """Where the time of each tenant goes, in runs in which nothing shared a device."""
     notes: tuple[str, ...]
     """What to know before reading any number."""
     sentences: tuple[str, ...]
@@ -60,6 +67,11 @@ class Result(Tabular):
         return decide(self.summary)
 
     @property
+    def opening(self) -> list[str]:
+        """The first sentences: what the study was after, or else what to do."""
+        return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
+
+    @property
     def usable(self) -> bool:
         """At least half of the trials are valid."""
         return mostly_valid(sum((Counter(mix.trials_by_verdict) for mix in self.mixes), Counter()))
@@ -83,9 +95,11 @@ class Result(Tabular):
     def to_json(self) -> dict[str, Any]:
         """As `show --json` prints it; see `Summary.to_json`."""
         more = {
-            "answer": in_words(self.answer),
+            "answer": in_words(self.answer) | {"headline": self.opening},
             "device_use": self.device_use,
             "sweeps": self.sweeps,
+            "members": self.members,
+            "stages": self.stages,
             "notes": self.notes,
             "sentences": self.sentences,
         }

@@ -44,6 +44,8 @@ class Material:
     summary: Summary
     answer: Answer
     """What to do."""
+    opening: tuple[str, ...]
+    """The first sentences."""
     sentences: tuple[str, ...]
     curves: tuple[Curve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
@@ -86,6 +88,7 @@ def gather(paths: Sequence[Path]) -> Material:
         ways=Ways(mix.cell for mix in result.mixes),
         summary=result.summary,
         answer=result.answer,
+        opening=tuple(result.opening),
         sentences=result.sentences,
         curves=tuple(collector.curves),
         tenants=tenants,

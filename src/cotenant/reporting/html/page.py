@@ -8,7 +8,6 @@ from typing import Any
 from cotenant import __version__
 from cotenant.analyse.decision import Objective
 from cotenant.analyse.decision.objective import objective_of
-from cotenant.analyse.decision.wording import headline as answer_headline
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.sharing.summary import TenantSummary
@@ -82,7 +81,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         scripts=[markup(text) for text in texts],
         data=markup(embedded_json(data)),
         material=material,
-        headline=answer_headline(material.answer) if material.trials else [],
+        headline=material.opening if material.trials else [],
         main=material.answer.main,
         matrix=matrix,
         verdicts=_verdicts(material),

@@ -3,12 +3,15 @@
 from collections import Counter
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from cotenant.analyse.findings.stages import by_model
 from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.terminal.answer import answer_parts
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
+from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
 from cotenant.reporting.terminal.heading import heading
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
@@ -17,9 +20,7 @@ from cotenant.text import amount
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, what it is good to, and which device it is about."""
-    parts: list[RenderableType] = [*answer_parts(result.answer)]
-    if result.sweeps:
-        parts += dvfs_parts(result.sweeps)
+    parts = [*answer_parts(result.answer, result.opening, *_tables(result))]
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
@@ -29,13 +30,23 @@ def answer_screen(result: Result) -> tuple[RenderableType, ...]:
 def result_parts(result: Result) -> tuple[RenderableType, ...]:
     """The answer, then settings, every table, failed checks and sentences."""
     return (
-        *answer_parts(result.answer),
+        *answer_parts(result.answer, result.opening, *_tables(result)),
         heading(result.manifests, result.summary),
         *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
         *device_tables(result.device_use),
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),
     )
+
+
+def _tables(result: Result) -> tuple[Table, ...]:
+    """What the study was after, in one table, if that is not a decision."""
+    if result.members:
+        return (apart_table(result.members),)
+    if result.sweeps:
+        return (sweep_table(result.sweeps),)
+    models = by_model(result.stages)
+    return (stage_table(models),) if models else ()
 
 
 def _where(result: Result) -> str:
