@@ -39,12 +39,9 @@ def _is_matrix(answer: Answer) -> bool:
 
 def _over_all(answer: Answer) -> list[str]:
     """How many mixes may share; the one that gains most for its size, and the one that gains least."""
-    counts = Counter(one.verdict for one in answer.choices)
-    parts = [
-        f"{counts[verdict]} {words}"
-        for verdict, words in (("share", "may share"), ("apart", "should not"), ("open", "can't be decided yet"))
-        if counts[verdict]
-    ]
+    counts: Counter[str] = Counter(one.verdict for one in answer.choices)
+    words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
+    parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
     said = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
     known = [one for one in answer.choices if one.verdict == "share"]
     if known:
@@ -252,7 +249,9 @@ def _slowest(option: Option) -> Standing:
 
 
 def _rivals(choice: Choice) -> str:
-    return f"; {_names([one.cell.sharing for one in choice.rivals])} may be as good" if choice.rivals else ""
+    modes = dict.fromkeys(one.cell.sharing.partition("[")[0] for one in choice.rivals)
+    modes.pop(_how(choice).partition("[")[0], None)
+    return f"; {_names(list(modes))} may be as good" if modes else ""
 
 
 def _loser(choice: Choice) -> str:

@@ -45,7 +45,7 @@ def load_findings(answer: Answer, summary: Summary) -> list[str]:
             arrivals, rate = level
             kinds = mixes.setdefault(mix_name(choice.best.standings), {})
             kinds.setdefault(arrivals, []).append((rate, choice))
-    said = []
+    said: list[str] = []
     for mix, kinds in mixes.items():
         swept = {kind: sorted(many, key=lambda one: one[0]) for kind, many in kinds.items() if _swept(many)}
         if swept:

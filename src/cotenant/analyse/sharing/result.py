@@ -10,6 +10,7 @@ from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings.devices import SideBySide, side_by_side
 from cotenant.analyse.findings.members import Apart
 from cotenant.analyse.findings.opening import opening
 from cotenant.analyse.findings.stages import StageShare
@@ -67,8 +68,16 @@ class Result(Tabular):
         return decide(self.summary)
 
     @property
+    def side_by_side(self) -> SideBySide | None:
+        """What to do on each device; None if there is only one."""
+        return side_by_side(self.answer, self.manifests)
+
+    @property
     def opening(self) -> list[str]:
         """The first sentences: what the study was after, or else what to do."""
+        beside = self.side_by_side
+        if beside is not None:
+            return list(beside.said)
         return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
 
     @property
@@ -94,7 +103,9 @@ class Result(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """As `show --json` prints it; see `Summary.to_json`."""
+        beside = self.side_by_side
         more = {
+            "devices": None if beside is None else beside.to_json(),
             "answer": in_words(self.answer) | {"headline": self.opening},
             "device_use": self.device_use,
             "sweeps": self.sweeps,

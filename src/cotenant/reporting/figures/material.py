@@ -1,7 +1,7 @@
 """Everything a report is made of, reduced from the records of any number of runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,19 @@ class Material:
         )
 
 
+def _other_layouts(answer: Answer) -> set[Cell]:
+    """Shares that were tried and are not the best of their mode: the matrix lists them, figures leave them out."""
+    hidden: set[Cell] = set()
+    for choice in answer.choices:
+        modes: set[str] = set()
+        for option in choice.options:
+            mode = option.cell.sharing.partition("[")[0]
+            if mode in modes:
+                hidden.add(option.cell)
+            modes.add(mode)
+    return hidden
+
+
 def gather(paths: Sequence[Path]) -> Material:
     """Read the runs once and reduce them.
 
@@ -79,23 +92,29 @@ def gather(paths: Sequence[Path]) -> Material:
         stages, samples = records.stages(), records.samples()
         (members,) = runs.con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
         folders = runs.folders
+    hidden = _other_layouts(result.answer)
+    summary = replace(
+        result.summary,
+        tenants=tuple(one for one in result.summary.tenants if one.cell not in hidden),
+        mixes=tuple(one for one in result.summary.mixes if one.cell not in hidden),
+    )
     return Material(
         runs=tuple(
             RunFacts(letters(index), folder.path, folder.manifest, peaks_of(folder.manifest))
             for index, folder in enumerate(folders.values())
         ),
-        names=Names([mix.cell for mix in result.mixes], list(folders)),
-        ways=Ways(mix.cell for mix in result.mixes),
-        summary=result.summary,
+        names=Names([mix.cell for mix in summary.mixes], list(folders)),
+        ways=Ways(mix.cell for mix in summary.mixes),
+        summary=summary,
         answer=result.answer,
         opening=tuple(result.opening),
         sentences=result.sentences,
-        curves=tuple(collector.curves),
+        curves=tuple(curve for curve in collector.curves if curve.cell not in hidden),
         tenants=tenants,
         trials=records.trials,
-        timelines=timelines,
-        stages=stages,
+        timelines=tuple(one for one in timelines if one.cell not in hidden),
+        stages=tuple(one for one in stages if one.cell not in hidden),
         samples=samples,
-        device_use=result.device_use,
+        device_use=tuple(one for one in result.device_use if one.cell not in hidden),
         fleet=gather_runs(paths) if members > 1 else None,
     )

@@ -180,6 +180,7 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
             "key": key_of[mix.cell],
             "name": material.names.cell(mix.cell),
             "sentence": matrix.sentences.get(key_of[mix.cell], ""),
+            "layouts": matrix.layouts.get(key_of[mix.cell], ()),
             "colour": material.ways.colour(mix.cell.sharing),
             "work": with_interval(mix.metrics["stp"], ratio),
             "fairness": without_interval(mix.metrics["fairness"], ratio),

@@ -73,7 +73,7 @@ def _table(choices: Sequence[Choice]) -> Table:
         said = {
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
-            "best way": _compact(best.cell.sharing),
+            "best way": compact(best.cell.sharing),
             "work": f"{without_interval(best.work, ratio)}x",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
             "objectives": objectives(best),
@@ -93,7 +93,7 @@ def _short_name(option: Option) -> str:
     return min((mix_name(option.standings), option.cell.mix), key=len)
 
 
-def _compact(sharing: str) -> str:
+def compact(sharing: str) -> str:
     """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: a column has no room for more."""
     mode, bracket, shares = sharing.partition("[")
     if not bracket:

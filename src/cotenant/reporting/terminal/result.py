@@ -14,13 +14,14 @@ from cotenant.reporting.terminal.dvfs import dvfs_parts
 from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
 from cotenant.reporting.terminal.heading import heading
 from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
 from cotenant.text import amount
 
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, what it is good to, and which device it is about."""
-    parts = [*answer_parts(result.answer, result.opening, *_tables(result))]
+    parts = [*_answer(result)]
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
@@ -30,13 +31,20 @@ def answer_screen(result: Result) -> tuple[RenderableType, ...]:
 def result_parts(result: Result) -> tuple[RenderableType, ...]:
     """The answer, then settings, every table, failed checks and sentences."""
     return (
-        *answer_parts(result.answer, result.opening, *_tables(result)),
+        *_answer(result, everything=True),
         heading(result.manifests, result.summary),
         *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
         *device_tables(result.device_use),
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),
     )
+
+
+def _answer(result: Result, *, everything: bool = False) -> tuple[RenderableType, ...]:
+    beside = result.side_by_side
+    if beside is not None:
+        return side_by_side_parts(beside, everything=everything)
+    return answer_parts(result.answer, result.opening, *_tables(result))
 
 
 def _tables(result: Result) -> tuple[Table, ...]:
