@@ -16,6 +16,7 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare main RUN                     before, now
            cotenant compare main RUN --markdown          for a pull request
            cotenant compare RUN RUN RUN ...              when did it change?
+           cotenant compare RUN_ON_T4 RUN_ON_L4          one study on several devices, side by side
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
 else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. Where the
@@ -47,7 +48,9 @@ def command(
     *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
 ) -> int:
     """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name."""
+    from cotenant.analyse.findings.devices import SideBySide
     from cotenant.api.compare import compare, save_baseline
+    from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 
     if name is not None:
         if len(runs) != 1:
@@ -58,6 +61,12 @@ def command(
     if len(runs) < 2:
         raise click.UsageError("Name two runs, before and now; or give one a name with --save NAME.")
     found = compare(runs, margin=margin)
+    if isinstance(found, SideBySide):
+        if as_json:
+            show_json(found)
+        else:
+            show(*side_by_side_parts(found, everything=True))
+        return Exit.OK
     if as_json:
         show_json(found)
     elif markdown:

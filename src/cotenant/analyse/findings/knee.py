@@ -1,5 +1,6 @@
 """How much load tenants can take: up to where objectives are kept, and where waiting begins to decide."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -7,10 +8,11 @@ from itertools import pairwise
 from cotenant.analyse.decision import Answer, Choice
 from cotenant.analyse.decision.wording import mix_name
 from cotenant.analyse.sharing.summary import Summary
-from cotenant.tenancy.load import Load
-from cotenant.tenancy.records import OWN
 from cotenant.text import figure, percent
 
+_OPEN = ("poisson", "gamma", "trace")
+_RATE = re.compile(r"\d+(?:\.\d+)?%?")
+"""Loads are read as they are labelled: `show` needs no model of a study for it."""
 DOUBLED = 2.0
 FEWEST_LEVELS = 3
 
@@ -59,7 +61,7 @@ def _swept(levels: Sequence[tuple[float, Choice]]) -> bool:
 
 def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summary) -> Iterator[str]:
     some = next(iter(swept.values()))[0][1].best.cell
-    shares = Load.model_validate(some.load).rate_share is not None
+    shares = "%" in some.load
     unit = " of what each can do alone" if shares else " requests/s each"
     basis = "Simulated: " if some.simulated else ""
     form = percent if shares else figure
@@ -110,10 +112,10 @@ def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float 
 
 def _level(label: str) -> tuple[str, float] | None:
     """`("gamma, cv 3", 0.15)` of `gamma(15%, 3)`; None for closed loads, and where tenants bring their own."""
-    if label == OWN:
+    kind, _, rest = label.removesuffix(")").partition("(")
+    parts = [part.strip() for part in rest.split(",")]
+    rate = parts[-1] if kind == "trace" else parts[0]
+    if kind not in _OPEN or not _RATE.fullmatch(rate):
         return None
-    load = Load.model_validate(label)
-    rate = load.rate_rps if load.rate_share is None else load.rate_share
-    if not load.open or rate is None:
-        return None
-    return (f"gamma, cv {load.cv:g}" if load.kind == "gamma" else load.kind), rate
+    value = float(rate.removesuffix("%")) / (100 if rate.endswith("%") else 1)
+    return (f"gamma, cv {parts[1]}" if kind == "gamma" and len(parts) > 1 else kind), value

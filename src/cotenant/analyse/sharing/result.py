@@ -33,14 +33,14 @@ class Result(Tabular):
     """What each mix did to the device; empty without sensors of an accelerator."""
     sweeps: tuple[Sweep, ...]
     """Time, power and energy by clock or power limit, where the study swept them."""
-    members: tuple[Apart, ...]
-    """How far apart the members of a group are under each kind of work, alone."""
-    stages: tuple[StageShare, ...]
-    """Where the time of each tenant goes, in runs in which nothing shared a device."""
     notes: tuple[str, ...]
     """What to know before reading any number."""
     sentences: tuple[str, ...]
     """What was found; `answer` says what to do."""
+    members: tuple[Apart, ...] = ()
+    """How far apart the members of a group are under each kind of work, alone."""
+    stages: tuple[StageShare, ...] = ()
+    """Where the time of each tenant goes, in runs in which nothing shared a device."""
 
     @property
     def tenants(self) -> tuple[TenantSummary, ...]:

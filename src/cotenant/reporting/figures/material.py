@@ -7,6 +7,7 @@ from typing import Any
 
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
+from cotenant.analyse.findings.devices import SideBySide
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
 from cotenant.analyse.sharing.peaks import Peaks, peaks_of
@@ -54,6 +55,8 @@ class Material:
     stages: tuple[StageTime, ...]
     samples: tuple[SamplePoint, ...]
     device_use: tuple[DeviceUse, ...]
+    beside: SideBySide | None = None
+    """One study on several devices; None: there is only one."""
     fleet: FleetMaterial | None = None
     """How the members of a group differ; None: no run has several."""
 
@@ -116,5 +119,6 @@ def gather(paths: Sequence[Path]) -> Material:
         stages=tuple(one for one in stages if one.cell not in hidden),
         samples=samples,
         device_use=tuple(one for one in result.device_use if one.cell not in hidden),
+        beside=result.side_by_side,
         fleet=gather_runs(paths) if members > 1 else None,
     )
