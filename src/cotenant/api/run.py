@@ -34,8 +34,9 @@ def run(
     """Carry a study out.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study; None with ``resume``.
-        device: Where, instead of the study's own device.
+        study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
+            None with ``resume``.
+        device: Where, instead of the study's own device; of a plan, which of its devices.
         devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or
             different devices, `sim:t4,sim:l4`: a run on each, read together.
         overrides: `key=value` each, as `--set`.
@@ -172,13 +173,18 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
+    from cotenant.api.plan_study import planned_study
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
 
     if not isinstance(study, Study):
-        study = load_study(study, overrides)
+        planned = planned_study(study, device if devices is None else devices)
+        if planned is not None:
+            study, device, devices = study_from(planned, overrides), None, None
+        else:
+            study = load_study(study, overrides)
     elif overrides:
         study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     if device is not None and devices is not None:
