@@ -15,6 +15,7 @@ from cotenant.analyse.findings.members import Apart
 from cotenant.analyse.findings.opening import opening
 from cotenant.analyse.findings.stages import StageShare
 from cotenant.analyse.plain import plain
+from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular
 
@@ -107,6 +108,7 @@ class Result(Tabular):
         more = {
             "devices": None if beside is None else beside.to_json(),
             "answer": in_words(self.answer) | {"headline": self.opening},
+            "capacity": [curve.to_json() for curve in capacity_curves(self.summary)],
             "device_use": self.device_use,
             "sweeps": self.sweeps,
             "members": self.members,

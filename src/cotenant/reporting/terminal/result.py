@@ -7,8 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.findings.stages import by_model
+from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.terminal.answer import answer_parts
+from cotenant.reporting.terminal.capacity import capacity_answer, capacity_table
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
 from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
@@ -21,7 +23,7 @@ from cotenant.text import amount
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, what it is good to, and which device it is about."""
-    parts = [*_answer(result)]
+    parts = [*_answer(result), *capacity_answer(capacity_curves(result.summary))]
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
@@ -34,6 +36,7 @@ def result_parts(result: Result) -> tuple[RenderableType, ...]:
         *_answer(result, everything=True),
         heading(result.manifests, result.summary),
         *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
+        *capacity_table(capacity_curves(result.summary)),
         *device_tables(result.device_use),
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),
