@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
@@ -37,7 +38,8 @@ def run(
         study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
             None with ``resume``.
         device: Where, instead of the study's own device; of a plan, which of its devices.
-        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
+        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or
+            different devices, `sim:t4,sim:l4`: a run on each, read together.
         tenants: A study file whose tenants, mixes and sharing are taken instead of the study's own.
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
@@ -51,6 +53,13 @@ def run(
     from cotenant.api.show import show
     from cotenant.measure.session import carry_out
 
+    if named := each_of(devices):
+        if study is None or device is not None or resume is not None or calibrate is not None:
+            raise DeviceError(
+                "several devices take a study, and nothing else", hint="cotenant run STUDY --devices sim:t4,sim:l4"
+            )
+        about, changes = _about(study, tenants, overrides)
+        return run_on_each(about, named, changes, out, listener)
     if resume is not None:
         given = (study, device, devices, tenants, calibrate)
         if overrides or any(one is not None for one in given):
@@ -68,7 +77,7 @@ def run(
             overrides = ()
         plan, place = resolved(study, device, devices, overrides)
         folder = None
-    _require_fit(_forecast(plan, place), place)
+    _require_fit(forecast_of(plan, place), place)
     _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
     return show(path)
 
@@ -99,7 +108,7 @@ def dry_run(
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
-    forecast = replace(_forecast(plan, place), unchecked=unknown)
+    forecast = replace(forecast_of(plan, place), unchecked=unknown)
     _require_fit(forecast, place)
     if known is None:
         return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
@@ -229,7 +238,8 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
+def forecast_of(plan: "RunPlan", device: "Device") -> "Forecast":
+    """What a study made definite would take on its device."""
     from cotenant import workloads
     from cotenant.study.forecast import forecast
 
@@ -242,6 +252,6 @@ def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
         device=device.name,
         members=plan.members,
         in_a_block=plan.trials_per_block,
-        left_out=plan.left_out,
+        left_out=(*plan.too_small_for, *plan.left_out),
         simulated=device.simulated,
     )

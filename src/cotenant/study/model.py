@@ -206,6 +206,19 @@ class Study(Frozen):
         description="How they share the device: a list of ways, or `all` that the device has available.",
         examples=[["processes", "threads"]],
     )
+    shares: (
+        Annotated[
+            Literal["given", "searched"],
+            PlainValidator(one_of("given", "searched")),
+            WithJsonSchema({"type": "string", "enum": ["given", "searched"]}),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Of MPS and MIG: as given, or searched: also every cut of a simulated GPU that fits a mix, "
+        "and caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
+        examples=["searched"],
+    )
     settings: tuple[Controls, ...] = Field(
         default=({},),
         description="Settings of the device's controls (clocks, power limit); everything is measured at each.",
