@@ -26,7 +26,7 @@ SIDE = 112
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process and its children so far: a command runs in a child of the one that watches it."""
+    """User and system time of a process and its children so far: a command runs in a child of its watcher."""
     top = psutil.Process(pid)
     times = [one.cpu_times() for one in (top, *top.children(recursive=True))]
     return sum(one.user + one.system for one in times)
