@@ -1,7 +1,8 @@
 """The trials of a run on one device or group: the study's, minus the sharing modes that the device lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
@@ -32,6 +33,28 @@ class RunPlan:
     def trials_per_block(self) -> int:
         """How many trials each block has."""
         return len(self.block(0).trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a device decided about the study, as plain data; the study itself travels as its YAML."""
+        return {
+            "modes": self.modes,
+            "settings": self.settings,
+            "left_out": self.left_out,
+            "skipped": sorted(self._skipped),
+        }
+
+    @classmethod
+    def from_json(cls, study: Study, members: Sequence[str], decided: Mapping[str, Any]) -> "RunPlan":
+        """The plan of a study for members elsewhere, by what a device there decided."""
+        settings = decided["settings"]
+        return cls(
+            study,
+            tuple(decided["modes"]),
+            tuple(members),
+            None if settings is None else tuple(settings),
+            tuple(decided["left_out"]),
+            frozenset((mix, sharing) for mix, sharing in decided["skipped"]),
+        )
 
     def with_study(self, study: Study) -> "RunPlan":
         """The same trials of a study whose windows are known now."""
