@@ -11,7 +11,7 @@ from typing import Any
 
 from cotenant.errors import CotenantError, DeviceError
 from cotenant.fleet import wire
-from cotenant.fleet.surroundings import as_outside_of_ray
+from cotenant.fleet.surroundings import as_outside_of_ray, niceness
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 VERSIONS = ("cotenant", "torch", "ray")
@@ -69,7 +69,7 @@ def survey() -> dict[str, Any]:
             {
                 "name": device.name,
                 "identity": described.get("uuid"),
-                "model": described.get("name") or described.get("model") or device.meaning,
+                "model": described.get("model") or device.meaning,
                 "meaning": device.meaning,
                 "keys": list(device.lock_keys()),
                 "driver": described.get("driver") or described.get("driver_version"),
@@ -81,6 +81,7 @@ def survey() -> dict[str, Any]:
         "machine": f"{_boot()} {os.environ.get('COTENANT_LOCKS', '')}",
         "host": socket.gethostname(),
         "auth": os.environ.get("RAY_AUTH_MODE", ""),
+        "niceness": niceness(),
         "utc_s": time.time(),
         "devices": devices,
     }

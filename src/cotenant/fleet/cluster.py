@@ -12,7 +12,7 @@ from cotenant.fleet.addresses import Address, parse, require_open_port, start_co
 
 AUTH, TOKEN = "RAY_AUTH_MODE", "token"
 TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 """For an actor to start and to answer for the first time."""
 
 

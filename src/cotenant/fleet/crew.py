@@ -25,9 +25,13 @@ class Lost(Exception):
 class Crew:
     """One worker per host. What they say is bytes; a node that is gone shows as `Lost`."""
 
-    def __init__(self, cluster: Cluster, hosts: Sequence[Host]) -> None:
+    def __init__(self, cluster: Cluster, hosts: Sequence[Host], agents: Mapping[str, Any]) -> None:
+        """Start what has to be started; a node's first device goes to the agent that is there already."""
         self.hosts = {host.name: host for host in hosts}
-        self._actors = {host.name: cluster.actor(DeviceWorker, host.node) for host in hosts}
+        free = dict(agents)
+        self._actors = {
+            host.name: free.pop(host.node.name, None) or cluster.actor(DeviceWorker, host.node) for host in hosts
+        }
         self._streams: dict[Any, str] = {}
 
     def open(self, orders: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -10,11 +10,11 @@ from typing import Any
 from cotenant import interruption
 from cotenant.devices.group import described_together
 from cotenant.errors import RunFolderError
-from cotenant.fleet.cluster import Cluster, connected
+from cotenant.fleet.cluster import connected
 from cotenant.fleet.crew import Crew
 from cotenant.fleet.driver import Driver
 from cotenant.fleet.selection import ALL, Host, select
-from cotenant.fleet.surveying import Survey, differences, survey
+from cotenant.fleet.surveying import Survey, differences, held_back, survey
 from cotenant.fleet.trials import Layout, role_of
 from cotenant.measure import provenance
 from cotenant.measure.events import Listener, Noticed, Preparing, RunEnded
@@ -57,19 +57,20 @@ def carry_out(
     listener(Preparing("asking the nodes of the cluster what they have"))
     with interruption.heard(), connected(on, insecure=insecure) as cluster:
         found = survey(cluster, insecure=insecure)
-        for sentence in differences(found.nodes):
+        for sentence in (*differences(found.nodes), *held_back(found.nodes)):
             listener(Noticed(sentence))
         hosts = select(devices or ALL, found.nodes)
         role = role_of(study, hosts)
+        members = _members(folder, hosts)
         run = folder.run if folder else path.name
         with device_lock([f"run {run}"], run=str(path)):
-            crew = Crew(cluster, hosts)
+            crew = Crew(cluster, hosts, found.agents)
             try:
                 session = len(folder.manifest.get("sessions", [])) if folder else 0
                 listener(Preparing(f"taking {_counted(hosts)}"))
                 replies = crew.open(_orders(study, hosts, run=run, session=session))
                 plan = _plan(study, replies)
-                layout = Layout(plan, hosts, role)
+                layout = Layout(plan, hosts, role, members)
                 if folder is None:
                     folder = RunFolder.create(path, {"run": run, **_manifest(plan, hosts, replies, role=role)})
                     resumed = False
@@ -77,8 +78,10 @@ def carry_out(
                     folder, resumed = RunFolder.open(path), True
                 folder.resume()
                 set_damaged_aside(folder)
+                fleet = _fleet(hosts, found, role=role) | {"on": str(cluster.address), "devices": devices or ALL}
+                fleet["members"] = list(members)
                 sessions = [*folder.manifest.get("sessions", []), provenance.session()]
-                folder.update_manifest(sessions=sessions, state="running", fleet=_fleet(hosts, found, cluster, role))
+                folder.update_manifest(sessions=sessions, state="running", fleet=fleet)
                 name, simulated = str(folder.manifest["device"]), hosts[0].simulated
                 listener(started(layout.plan, name, folder, resumed=resumed, simulated=simulated))
                 driver = Driver(crew, layout, folder, listener=listener)
@@ -178,16 +181,18 @@ def _manifest(
     }
 
 
-def _fleet(hosts: Sequence[Host], found: Survey, cluster: Cluster, role: str) -> dict[str, Any]:
-    versions = {one.node.name: dict(one.versions) for one in found.nodes}
-    wanted = hosts[0].device if hosts[0].simulated else ",".join(host.name for host in hosts)
+def _fleet(hosts: Sequence[Host], found: Survey, *, role: Role) -> dict[str, Any]:
     return {
-        "on": str(cluster.address),
-        "devices": wanted,
         "role": role,
         "hosts": [{"host": host.name, "node": host.node.name, "devices": len(host.members)} for host in hosts],
-        "versions": versions,
+        "versions": {one.node.name: dict(one.versions) for one in found.nodes},
     }
+
+
+def _members(folder: RunFolder | None, hosts: Sequence[Host]) -> tuple[str, ...]:
+    """The devices that the run began with: a resumed one keeps its numbers, whoever is there now."""
+    known = folder.manifest.get("fleet", {}).get("members") if folder else None
+    return tuple(map(str, known)) if known else tuple(member for host in hosts for member in host.members)
 
 
 def _counted(hosts: Sequence[Host]) -> str:

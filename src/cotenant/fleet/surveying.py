@@ -8,8 +8,8 @@ from typing import Any
 from cotenant import __version__
 from cotenant.errors import FleetError
 from cotenant.fleet import wire
-from cotenant.fleet.agent import NodeAgent
 from cotenant.fleet.cluster import PATIENCE_S, TOKEN, Cluster, Node
+from cotenant.fleet.worker import DeviceWorker
 
 CLOCK_S = 1.0
 """Nodes whose clocks differ by more tell a different order of events."""
@@ -39,7 +39,7 @@ class Survey:
 
     nodes: tuple[Surveyed, ...]
     agents: Mapping[str, Any]
-    """By the node's name."""
+    """By the node's name; each can own a device of its node as well: a process takes seconds to start."""
 
 
 def survey(cluster: Cluster, *, insecure: bool = False) -> Survey:
@@ -49,7 +49,7 @@ def survey(cluster: Cluster, *, insecure: bool = False) -> Survey:
         FleetError: A node lacks the package, is open to everybody, or its clock or its cotenant differs from ours.
     """
     nodes = cluster.nodes()
-    agents = {node.name: cluster.actor(NodeAgent, node) for node in nodes}
+    agents = {node.name: cluster.actor(DeviceWorker, node) for node in nodes}
     asked = {name: agent.survey.remote() for name, agent in agents.items()}
     facts = {node.name: _answer(asked[node.name], node) for node in nodes}
     behind = {node.name: _behind_s(agents[node.name], node) for node in nodes}
@@ -90,6 +90,16 @@ def differences(nodes: Sequence[Surveyed]) -> Iterator[str]:
         for one in nodes
     }
     yield from _differ("the GPU driver", drivers)
+
+
+def held_back(nodes: Sequence[Surveyed]) -> Iterator[str]:
+    """One sentence for each node whose Ray lets other processes go first: tenants would be slower than they are."""
+    for one in nodes:
+        if one.facts["niceness"] > 0:
+            yield (
+                f"node {one.node.name} runs its workers at niceness {one.facts['niceness']}; start its Ray with "
+                "RAY_worker_niceness=0"
+            )
 
 
 def _differ(what: str, by_node: Mapping[str, str | None]) -> Iterator[str]:

@@ -36,18 +36,27 @@ MOST_KEPT = 4
 class Layout:
     """Which trials a block has on each host."""
 
-    def __init__(self, plan: RunPlan, hosts: Sequence[Host], role: Role) -> None:
+    def __init__(self, plan: RunPlan, hosts: Sequence[Host], role: Role, members: Sequence[str]) -> None:
+        """Lay the blocks out.
+
+        Args:
+            plan: What to measure.
+            hosts: Those that are there now.
+            role: What they are for.
+            members: The devices that the run began with, which its trials are numbered by.
+        """
         self._role, self._hosts = role, {host.name: host for host in hosts}
         self.divided = role == "workers"
-        members = () if self.divided else tuple(member for host in hosts for member in host.members)
+        self.members = tuple(members)
+        members = () if self.divided else self.members
         study = plan.study.model_copy(update={"spread": None if self.divided else "each"})
-        self.plan = replace(plan.with_study(study), members=members)
+        self.plan = replace(plan.with_study(study), members=tuple(members))
         self._owners = {member: host.name for host in hosts for member in host.members}
         self._kept: dict[int, dict[str, list[Trial]]] = {}
 
     def with_study(self, study: Study) -> "Layout":
         """The same trials of a study whose windows are known now."""
-        return Layout(self.plan.with_study(study), list(self._hosts.values()), self._role)
+        return Layout(self.plan.with_study(study), list(self._hosts.values()), self._role, self.members)
 
     def of(self, block: int, host: str) -> Sequence[Trial]:
         """The trials of a block that are this host's, were it to carry the block out."""
@@ -56,7 +65,9 @@ class Layout:
         if block not in self._kept:  # all hosts ask for it about the same time, and it may have thousands
             found: dict[str, list[Trial]] = {}
             for trial in self.plan.block(block).trials:
-                found.setdefault(self._owners[str(trial.tenants[0].member)], []).append(trial)
+                owner = self._owners.get(str(trial.tenants[0].member))
+                if owner is not None:
+                    found.setdefault(owner, []).append(trial)
             self._kept[block] = found
             if len(self._kept) > MOST_KEPT:
                 del self._kept[min(self._kept)]

@@ -18,7 +18,7 @@ from cotenant.devices.protocol import Device
 from cotenant.devices.state_folder import state_folder
 from cotenant.errors import CotenantError, SharingUnavailable, TenantFailed
 from cotenant.fleet import wire
-from cotenant.fleet.surroundings import as_outside_of_ray
+from cotenant.fleet.agent import NodeAgent
 from cotenant.measure.bench import Bench, bench_for
 from cotenant.measure.events import Event, Noticed, Preparing
 from cotenant.measure.fit import forecast_for, require_fit
@@ -56,11 +56,11 @@ class _Opened:
     began: bool = False
 
 
-class DeviceWorker:
+class DeviceWorker(NodeAgent):
     """A device on its node; every method takes and gives bytes."""
 
     def __init__(self) -> None:
-        as_outside_of_ray()
+        super().__init__()
         self._held = ExitStack()
         self._opened: _Opened | None = None
 
@@ -88,6 +88,7 @@ class DeviceWorker:
         try:
             if not asked["measure"]:
                 here.bench.prepare(here.plan.block(0).trials)
+                yield wire.packed({"ready": {}})  # the end of a stream that held nothing is never noticed
                 return
             here.folder.update_manifest(**asked["known"])
             note_peaks(here.folder, here.place, listen)
