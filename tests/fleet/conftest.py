@@ -33,6 +33,7 @@ class Nodes:
             "RAY_health_check_timeout_ms": "2000",
             "RAY_health_check_failure_threshold": "5",
             "RAY_memory_monitor_refresh_ms": "0",
+            "RAY_raylet_start_wait_time_s": "200",  # machines that run tests are busy
         }
         self.env.pop("RAY_ADDRESS", None)
 

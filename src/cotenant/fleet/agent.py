@@ -94,13 +94,15 @@ def _gpus() -> list[Any]:
 
 
 def _devices() -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
     from cotenant.devices import list_devices
 
     return [
         {
             "name": one.name,
             "meaning": one.meaning,
-            "sharings": [[mode.mode, mode.available] for mode in one.sharings],
+            "sharings": [asdict(mode) for mode in one.sharings],
         }
         for one in list_devices()
         if not one.simulated

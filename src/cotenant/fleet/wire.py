@@ -68,9 +68,10 @@ def opened(data: bytes) -> dict[str, dict[str, bytes]]:
             for entry in archive:
                 folder, _, file = entry.name.partition("/")
                 size += entry.size
-                content = archive.extractfile(entry)
-                if content is None or not entry.isfile() or not folder or not file or "/" in file or size > MOST_BYTES:
+                if not entry.isfile() or not folder or not file or "/" in file or size > MOST_BYTES:
                     raise FleetError(f"a node sent {entry.name[:80]!r}, which is no file of trials")
+                content = archive.extractfile(entry)
+                assert content is not None, "a plain file has content"
                 found.setdefault(folder, {})[file] = content.read()
     except tarfile.TarError:
         raise FleetError("a node sent trials that can't be unpacked", hint="measure them again") from None
