@@ -13,7 +13,7 @@ import pytest
 from tests.storm.cases import SMI, pictures
 from tests.storm.faulting import SERVED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,7 +35,7 @@ def killed_at_each_step(room, words, then, **more):
     )
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.stepping", description],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=280,
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=900,
     )  # fmt: skip
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["steps"] >= 3
@@ -57,6 +57,21 @@ def test_a_database(room):
         assert len(json.loads(before[1])["sources"]) in {2, 4}, kill
         assert added[0] == 0, kill
         assert len(json.loads(after[1])["sources"]) == 4, kill
+
+
+def test_a_new_database(room):
+    """Once, a kill between its first files and its index left a folder that could not be added to any more."""
+    kills = killed_at_each_step(
+        room,
+        "db add FOLDER/other FOLDER/more.csv --db FOLDER/new",
+        ["db add FOLDER/other FOLDER/more.csv --db FOLDER/new", "db --db FOLDER/new --json"],
+        models=False,
+        most=10,
+    )
+    for kill in kills:
+        added, after = kill["after"]
+        assert added[0] == 0, kill
+        assert len(json.loads(after[1])["sources"]) == 2, kill
 
 
 def test_a_search(room):
