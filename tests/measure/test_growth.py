@@ -15,9 +15,9 @@ tenants:
 mixes: [solo]
 window: 50ms
 lead: 10ms
-blocks: 90
+blocks: 120
 """
-WARM, TRIALS = 30, 90
+WARM, TRIALS = 60, 120
 
 
 @pytest.mark.slow
