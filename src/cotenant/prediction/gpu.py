@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int8")
 """Number formats in the order of the codes that kernels carry."""
 
-Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper"]
+Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"]
 
 
 class _Data(BaseModel):

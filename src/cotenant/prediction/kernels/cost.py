@@ -17,7 +17,7 @@ _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
 _EASY_TO_FEED = 1024.0
 """Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
-_DOUBLED_LANES = ("8.6", "8.7", "8.9")
+_DOUBLED_LANES = ("8.6", "8.7", "8.9", "12.0")
 """Compute capabilities whose float32 peak counts lanes that are shared with integer arithmetic."""
 _PARTIAL_SUM_BYTES = 8.0
 """A split product writes and reads each partial result in float32."""
