@@ -8,7 +8,7 @@ Where they come from, and what is held out when they are judged:
   an RTX 3090 (huggingface/pytorch-image-models, Apache-2.0), judged on all other models of these families;
 - what Volta's tensor cores get: ResNet-50 and BERT on V100s (NVIDIA/DeepLearningExamples), judged on A100 and T4;
 - doubled lanes: ViT-B/16 in float32 on an RTX A5000 (hpides/alsatian);
-- attention on other architectures, Kepler, Pascal, Ada, Hopper, Blackwell and CDNA 3: no measurement behind them, estimates.
+- attention on other architectures, Kepler, Pascal, Ada, Hopper, Blackwell and CDNA 3: estimates, no measurement.
 """
 
 from collections.abc import Mapping
