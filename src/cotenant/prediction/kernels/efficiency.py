@@ -59,9 +59,14 @@ class Efficiency:
             "conv3x3": 0.68,
             "weight_gradient": 0.68,
             "activation": 0.8,
+            "all_reduce": 1.0,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""
+    link: float = 0.8
+    """Share of the links' bandwidth between GPUs that sums over them get; an estimate."""
+    hop_us: float = 2.5
+    """Time of each step of such a sum beside what it moves; an estimate."""
     convolution: float = 0.89
     """What a convolution gets of a product of the same size."""
     gradient: float = 0.8
