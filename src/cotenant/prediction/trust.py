@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cotenant.prediction.gpu import Architecture
+from cotenant.text import percent
 from cotenant.workloads.protocol import WorkloadSpec
 
 Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
@@ -64,7 +65,7 @@ class ModelError:
         """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
         if not self.validated:
             return "not validated"
-        return f"{self.mean_error * 100:.2g} % off on average over {self.n} rows ({self.data_set})"
+        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set})"
 
 
 def phase_of(family: str, spec: WorkloadSpec) -> Phase:
