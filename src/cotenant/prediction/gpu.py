@@ -32,6 +32,11 @@ class Clocks(_Data):
         """The clock to expect under load."""
         return self.sustained or self.boost
 
+    def on_share(self, share: float) -> float:
+        """The same where only this share of the SMs may work: switching power goes with clock x voltage squared, and
+        the voltage with the clock, so that the power limit leaves the rest of them the cube root more."""
+        return min(self.boost, self.under_load * share ** (-1 / 3))
+
     @model_validator(mode="after")
     def _ordered(self) -> "Clocks":
         if not self.min <= self.base <= self.boost:

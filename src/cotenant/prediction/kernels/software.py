@@ -43,6 +43,8 @@ class Execution:
     """What each kernel takes longer to begin on the device."""
     before_us: float = 30.0
     """Host time of a request before its first launch."""
+    item_us: float = 0.0
+    """More of that for each item of its batch: a server's schedule and sampling go sequence by sequence."""
     after_us: float = 15.0
     """Host time of a request after its last kernel."""
     slower: float = 1.0
@@ -71,5 +73,5 @@ EXECUTIONS: Mapping[Software, Execution] = {
         "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, slower=1.35
     ),
     "tensorrt": Execution("engine", tf32="all", launch_us=2.0, gap_us=1.0, before_us=400.0, slower=1.2),
-    "vllm": Execution("served", launch_us=28.0, before_us=1000.0),
+    "vllm": Execution("served", launch_us=22.0, before_us=1000.0, item_us=25.0),
 }
