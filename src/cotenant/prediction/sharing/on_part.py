@@ -42,7 +42,7 @@ def on_part(
         bandwidth_share=part.dram_share,
         l2_share=part.dram_share,
         clock_mhz=clock_mhz or gpu.clocks_mhz.on_share(part.loaded),
-    ).slowed(request.execution.slower * fit.device, request.execution.gap_us * 1e3)
+    ).slowed(request.execution.slower(request.spec.dtype) * fit.device, request.execution.gap_us * 1e3)
     if measured_ms is not None:
         alone = solo_costs(request.kernels, gpu).total_ns
         costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
