@@ -261,5 +261,6 @@ def _gavel_job(name: str) -> Mapping[str, Any] | None:
     workload = {"ResNet-18": "resnet18", "ResNet-50": "resnet50"}.get(family)
     if workload is None:
         return None
-    image = {"params": {"image": 32}} if family == "ResNet-18" else {}
+    # CIFAR's ResNet-18 begins without stride and pooling: from its first layer on, it is torchvision's for 128 pixels.
+    image = {"params": {"image": 128}} if family == "ResNet-18" else {}
     return {"workload": workload, "batch": int(rest.rstrip(")")), "train": True, "dtype": "float32", **image}
