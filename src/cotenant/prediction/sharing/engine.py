@@ -296,7 +296,11 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         kernels[k + 1, 2],
                         kernels[k + 1, 3],
                     )
-                    block[tenant], holds[tenant], weight[tenant] = kernels[k + 1, 6], kernels[k + 1, 7], kernels[k + 1, 9]
+                    block[tenant], holds[tenant], weight[tenant] = (
+                        kernels[k + 1, 6],
+                        kernels[k + 1, 7],
+                        kernels[k + 1, 9],
+                    )
                     if count > 1 and not sliced:
                         place = 0
                         while order[place] != tenant:
