@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
@@ -24,6 +25,7 @@ def run(
     *,
     device: str | None = None,
     devices: str | None = None,
+    tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
     resume: Path | None = None,
@@ -33,9 +35,12 @@ def run(
     """Carry a study out.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study; None with ``resume``.
-        device: Where, instead of the study's own device.
-        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
+        study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
+            None with ``resume``.
+        device: Where, instead of the study's own device; of a plan, which of its devices.
+        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or
+            different devices, `sim:t4,sim:l4`: a run on each, read together.
+        tenants: A study file whose tenants, mixes and sharing are taken instead of the study's own.
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
@@ -48,8 +53,16 @@ def run(
     from cotenant.api.show import show
     from cotenant.measure.session import carry_out
 
+    if named := each_of(devices):
+        if study is None or device is not None or resume is not None or calibrate is not None:
+            raise DeviceError(
+                "several devices take a study, and nothing else", hint="cotenant run STUDY --devices sim:t4,sim:l4"
+            )
+        about, changes = _about(study, tenants, overrides)
+        return run_on_each(about, named, changes, out, listener)
     if resume is not None:
-        if study is not None or device is not None or devices is not None or overrides or calibrate is not None:
+        given = (study, device, devices, tenants, calibrate)
+        if overrides or any(one is not None for one in given):
             raise RunFolderError(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
@@ -58,12 +71,13 @@ def run(
     else:
         if study is None:
             raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
+        study, overrides = _about(study, tenants, overrides)
         if calibrate is not None:
             study = _calibrated(study, overrides, calibrate)
             overrides = ()
         plan, place = resolved(study, device, devices, overrides)
         folder = None
-    _require_fit(_forecast(plan, place), place)
+    _require_fit(forecast_of(plan, place), place)
     _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
     return show(path)
 
@@ -73,6 +87,7 @@ def dry_run(
     *,
     device: str | None = None,
     devices: str | None = None,
+    tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
 ) -> "Forecast":
@@ -87,12 +102,13 @@ def dry_run(
     from cotenant.measure.earlier import earlier
     from cotenant.study.workload_check import check_workloads
 
+    study, overrides = _about(study, tenants, overrides)
     plan, place = _unchecked(study, device, devices, overrides)
     unknown = check_workloads(plan.study, execute=False)
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
-    forecast = replace(_forecast(plan, place), unchecked=unknown)
+    forecast = replace(forecast_of(plan, place), unchecked=unknown)
     _require_fit(forecast, place)
     if known is None:
         return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
@@ -104,6 +120,19 @@ def dry_run(
         wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
         problems=tuple(impossible(plan.study, known.alone_s or _alone_s(plan.study, place))),
     )
+
+
+def _about(
+    study: str | Path | Study, tenants: str | Path | None, overrides: Sequence[str]
+) -> tuple[str | Path | Study, Sequence[str]]:
+    """The study, with the tenants of another file if one is named; overrides are then part of it."""
+    if tenants is None:
+        return study, overrides
+    from cotenant.study.files import load_with_tenants
+
+    if isinstance(study, Study):
+        raise StudyError("a study that is data has its own tenants", hint="name a built-in study or a file")
+    return load_with_tenants(study, tenants, overrides), ()
 
 
 def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast":
@@ -164,13 +193,18 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
+    from cotenant.api.plan_study import planned_study
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
 
     if not isinstance(study, Study):
-        study = load_study(study, overrides)
+        planned = planned_study(study, device if devices is None else devices)
+        if planned is not None:
+            study, device, devices = study_from(planned, overrides), None, None
+        else:
+            study = load_study(study, overrides)
     elif overrides:
         study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     if device is not None and devices is not None:
@@ -204,7 +238,8 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
 
 
-def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
+def forecast_of(plan: "RunPlan", device: "Device") -> "Forecast":
+    """What a study made definite would take on its device."""
     from cotenant import workloads
     from cotenant.study.forecast import forecast
 
@@ -217,6 +252,6 @@ def _forecast(plan: "RunPlan", device: "Device") -> "Forecast":
         device=device.name,
         members=plan.members,
         in_a_block=plan.trials_per_block,
-        left_out=plan.left_out,
+        left_out=(*plan.too_small_for, *plan.left_out),
         simulated=device.simulated,
     )

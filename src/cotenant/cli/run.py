@@ -20,6 +20,8 @@ Examples:  cotenant run quick
            cotenant run mine.yaml --device cpu --set budget=5min
            cotenant run quick --dry-run
            cotenant run variability-mini --devices all
+           cotenant run tenancy --devices sim:rtx-2080,sim:v100-sxm2-32gb,sim:a100-sxm4-40gb
+           cotenant run capacity --tenants mine.yaml
            cotenant run mine.yaml --active --width 10%
            cotenant run --resume RUN
 
@@ -32,8 +34,12 @@ disk about every second: whatever ends a run early, `--resume` goes on where it 
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(
-    "--devices", metavar="GROUP", help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4."
+    "--devices",
+    metavar="LIST",
+    help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4; or a list of different devices.",
 )
+@click.option("--tenants", "tenants_of", metavar="FILE",
+              help="Carry STUDY out with the tenants, mixes and sharing of this file.")  # fmt: skip
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
 @click.option(
     "--dry-run", is_flag=True, help="Only say which trials there would be, and the time and memory they need."
@@ -55,6 +61,7 @@ def command(
     study: str | None,
     device: str | None,
     devices: str | None,
+    tenants_of: str | None,
     overrides: tuple[str, ...],
     dry_run: bool,
     out: Path,
@@ -68,12 +75,10 @@ def command(
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
-    if study is None and (resume is None or dry_run):
-        raise click.UsageError(
-            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
-        )
+    _require_study(study, tenants_of, needed=resume is None or dry_run, active=active)
     if study is not None and dry_run:
-        return _forecast(study, device, devices, overrides, out, as_json=as_json)
+        where = {"device": device, "devices": devices, "tenants": tenants_of, "overrides": overrides, "out": out}
+        return _forecast(study, where, as_json=as_json)
 
     if active:
         options = {"device": device, "overrides": overrides, "width": width, "out": out}
@@ -99,6 +104,7 @@ def command(
                 study,
                 device=device,
                 devices=devices,
+                tenants=tenants_of,
                 overrides=overrides,
                 out=out,
                 resume=resume,
@@ -113,12 +119,21 @@ def command(
         show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
         show_result(result, everything=everything)
-        show_next(result.folder)
+        show_next(result.folders)
     if with_report:
         from cotenant.api.report import report
 
         console(talk=True).print(f"report: {report(result.folder).html}", soft_wrap=True, highlight=False)
     return Exit.OK if result.usable else Exit.NOT_READY
+
+
+def _require_study(study: str | None, tenants_of: str | None, *, needed: bool, active: bool) -> None:
+    if study is None and needed:
+        raise click.UsageError(
+            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
+        )
+    if tenants_of is not None and (study is None or active):
+        raise click.UsageError("--tenants goes with a study, e.g. `cotenant run capacity --tenants mine.yaml`.")
 
 
 def _actively(study: str | None, devices: str | None, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":
@@ -146,13 +161,19 @@ def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
     return Exit.OK
 
 
-def _forecast(
-    study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], out: Path, *, as_json: bool
-) -> int:
+def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
     from cotenant.api.run import dry_run
+    from cotenant.api.several_devices import each_of, forecasts_on_each
     from cotenant.reporting.terminal.forecast import forecast_tables
 
-    forecast = dry_run(study, device=device, devices=devices, overrides=overrides, out=out)
+    if named := each_of(options["devices"]):
+        found = forecasts_on_each(study, named, options["overrides"])
+        if as_json:
+            show_json(found)
+        else:
+            show(*(part for one in found for part in forecast_tables(one)[:1]))
+        return Exit.OK
+    forecast = dry_run(study, **options)
     if as_json:
         show_json(forecast)
     else:

@@ -130,6 +130,7 @@ def _manifest(plan: RunPlan, device: Device) -> dict[str, Any]:
         "study": plan.study.to_yaml(),
         "modes": list(plan.modes),
         "left_out": list(plan.left_out),
+        "too_small_for": list(plan.too_small_for),
         "seed": plan.study.seed,
         "device": device.name,
         "simulated": device.simulated,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from cotenant.prediction.gpu import Architecture
+from cotenant.text import percent
 from cotenant.workloads.protocol import WorkloadSpec
 
 Phase = Literal["prefill", "decode", "encoder", "vision", "training", "kernel", "other"]
@@ -67,7 +68,7 @@ class ModelError:
         if not self.validated:
             return "not validated"
         nearer = f"; nearer: {self.law}" if self.law else ""
-        return f"{self.mean_error * 100:.2g} % off on average over {self.n} rows ({self.data_set}){nearer}"
+        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}"
 
 
 def phase_of(family: str, spec: WorkloadSpec) -> Phase:

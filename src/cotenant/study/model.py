@@ -206,6 +206,19 @@ class Study(Frozen):
         description="How they share the device: a list of ways, or `all` that the device has available.",
         examples=[["processes", "threads"]],
     )
+    shares: (
+        Annotated[
+            Literal["given", "searched"],
+            PlainValidator(one_of("given", "searched")),
+            WithJsonSchema({"type": "string", "enum": ["given", "searched"]}),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Of MPS and MIG: as given, or searched: also every cut of a simulated GPU that fits a mix, "
+        "and caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
+        examples=["searched"],
+    )
     settings: tuple[Controls, ...] = Field(
         default=({},),
         description="Settings of the device's controls (clocks, power limit); everything is measured at each.",
@@ -261,6 +274,11 @@ class Study(Frozen):
     ] = Field(
         default="study",
         description="study: tenant processes stay up over the run; block: fresh ones for each block.",
+    )
+    alone_stopped: Switch = Field(
+        default=True,
+        description="Of servers that cotenant starts: measure each alone with the others stopped too, before the first "
+        "block and after the last; in the blocks the others are loaded and idle.",
     )
     seed: Seed = Field(default=1, description="Seed of the order of trials and of all schedules.")
 

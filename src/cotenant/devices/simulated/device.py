@@ -26,6 +26,7 @@ from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
+from cotenant.prediction.sharing.candidates import candidates
 from cotenant.prediction.sharing.layout import Part
 from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
 from cotenant.prediction.sharing.trace import Trace
@@ -107,6 +108,11 @@ class SimulatedGpu(SingleDevice):
         """Parts of the GPU for each tenant."""
         needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if sharing.mode == "mig" else {}
         return arrange(self.gpu, sharing, tenants, needs)
+
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """Every MIG cut that fits, and a grid of caps for MPS."""
+        needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if mode == "mig" else {}
+        return candidates(self.gpu, mode, tenants, needs)
 
     def seat(self, options: Mapping[str, Any]) -> Seat:
         """There is nowhere to sit."""

@@ -175,13 +175,13 @@ def _instances(
                     f"{gpu.name} has no MIG instance {share!r}", hint=f"it has {', '.join(profiles)}"
                 )
         names = [str(share) for share in shares]
-        if not _can_stand(gpu, [profiles[name] for name in names]):
+        if not can_stand(gpu, [profiles[name] for name in names]):
             raise SharingUnavailable(
                 f"{gpu.name} can't hold the MIG instances {', '.join(names)} at once",
                 hint=f"it has {gpu.mig.compute_slices} slices of SMs and {gpu.mig.memory_slices} of memory",
             )
         for tenant, name in zip(tenants, names, strict=True):
-            if needs.get(tenant.name, 0) > _bytes(profiles[name]):
+            if needs.get(tenant.name, 0) > instance_bytes(profiles[name]):
                 raise SharingUnavailable(
                     f"{tenant.name} needs {needs[tenant.name] / 2**30:.1f} GiB, and a {name} instance of {gpu.name} "
                     f"has {profiles[name].memory_gib:g} GiB",
@@ -195,7 +195,7 @@ def _instances(
             sms=profiles[name].sms,
             sm_domain=index,
             domain_sms=profiles[name].sms,
-            memory_bytes=_bytes(profiles[name]),
+            memory_bytes=instance_bytes(profiles[name]),
             dram_domain=index,
             dram_share=profiles[name].memory_slices / gpu.mig.memory_slices,
             label=name,
@@ -215,9 +215,10 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
     for cut in combinations_with_replacement(by_size, len(tenants)):
         chosen = [profiles[name] for name in cut]
         fits = all(
-            needs.get(tenants[index].name, 0) <= _bytes(profile) for index, profile in zip(hungry, chosen, strict=True)
+            needs.get(tenants[index].name, 0) <= instance_bytes(profile)
+            for index, profile in zip(hungry, chosen, strict=True)
         )
-        if fits and _can_stand(gpu, chosen):
+        if fits and can_stand(gpu, chosen):
             sizes = [profile.sms for profile in chosen]
             memory = [profile.memory_slices for profile in chosen]
             score = (min(sizes), min(sizes) - max(sizes), min(memory) - max(memory))
@@ -236,7 +237,8 @@ def _best_cut(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int])
     return names
 
 
-def _can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
+def can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
+    """These instances have room on one GPU at once."""
     assert gpu.mig is not None
     return (
         sum(profile.compute_slices for profile in chosen) <= gpu.mig.compute_slices
@@ -244,5 +246,6 @@ def _can_stand(gpu: GpuSpec, chosen: Sequence[MigProfile]) -> bool:
     )
 
 
-def _bytes(profile: MigProfile) -> int:
+def instance_bytes(profile: MigProfile) -> int:
+    """Memory of an instance."""
     return int(profile.memory_gib * 2**30)

@@ -1,11 +1,12 @@
 """The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
 
-from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns
+from cotenant.analyse.decision.wording import mix_name, objectives, slowdowns
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.html.tenant_lines import tenant_lines
+from cotenant.reporting.html.token_lines import HEADS, token_lines
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.markdown import bullets, escaped, table
@@ -28,12 +29,13 @@ def markdown_report(material: Material) -> str:
         "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
         _errors(material),
         "## The answer",
-        "\n\n".join(f"**{escaped(sentence)}**" for sentence in headline(material.answer))
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.opening)
         if material.answer.choices
         else _nothing(material),
         _mixes(material),
         "## Tenants",
         _tenants(material),
+        _tokens(material),
         "## What the device did" if material.device_use else "",
         _device(material),
         "## In sentences",
@@ -85,6 +87,15 @@ def _tenants(material: Material) -> str:
         for line in tenant_lines(tenants)
     ]
     return table(("where", "tenant", "requests/s", "p50 ms", "p99 ms", "slowdown", "objective"), rows)
+
+
+def _tokens(material: Material) -> str:
+    rows = [
+        (material.names.cell(tenant.cell), line.tenant, *line.values)
+        for tenant in material.summary.tenants
+        for line in token_lines([tenant])
+    ]
+    return table(("where", "tenant", *HEADS), rows) if rows else ""
 
 
 def _device(material: Material) -> str:

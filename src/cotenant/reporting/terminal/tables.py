@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.measure.checks import CHECKS, hint_for
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
@@ -48,9 +48,9 @@ def _condition(cell: Cell) -> tuple[str, str, str, str]:
 
 
 def _title(cell: Cell, *, several: bool) -> Text:
-    settings = "" if cell.settings in {"", "{}"} else f", {cell.settings}"
+    settings = "" if cell.settings in {"", "{}"} else f", {settings_said(cell.settings)}"
     run = f", run {cell.run}" if several else ""
-    return Text(literal(f"load {cell.load} on {cell.device}{settings}{run}"), "bold underline")
+    return Text(literal(f"{load_said(cell.load)} on {cell.device}{settings}{run}"), "bold underline")
 
 
 def _heading(cell: Cell) -> str:
@@ -79,8 +79,8 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
 
 
 def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
-    """The same for those that generate: time to first token, time per output token, tokens per second."""
-    columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99")
+    """The same for those that generate: times to first token, per output token and between tokens."""
+    columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99", "ITL p99 ms")
 
     def table(form: Callable[[Interval], str]) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
@@ -91,9 +91,14 @@ def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
                 Text(literal(tenant.tenant)),
                 Text(form(tenant.tokens.tokens_per_s)),
                 *(
-                    _quantile_text(quantiles[name], form)
-                    for quantiles in (tenant.tokens.ttft_ms, tenant.tokens.tpot_ms)
-                    for name in ("p50", "p99")
+                    Text(NOTHING if quantile.est is None else form(quantile))
+                    for quantile in (
+                        tenant.tokens.ttft_ms["p50"],
+                        tenant.tokens.ttft_ms["p99"],
+                        tenant.tokens.tpot_ms["p50"],
+                        tenant.tokens.tpot_ms["p99"],
+                        tenant.tokens.itl_ms["p99"],
+                    )
                 ),
             )
             sections.setdefault(_heading(tenant.cell), []).append(row)
