@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int8")
 """Number formats in the order of the codes that kernels carry."""
 
-Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper"]
+Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"]
 
 
 class _Data(BaseModel):
@@ -146,6 +146,8 @@ class GpuSpec(_Data):
     """What a kernel takes beside its work on a busy stream: start, fill, drain."""
     host_gb_s: float = Field(gt=0)
     """What copies between host and device reach, pinned."""
+    link_gb_s: float | None = Field(default=None, gt=0)
+    """What it can send to other GPUs (NVLink), one direction; None: over PCIe, as to the host."""
     power: Power
     thermal: Thermal
     sensor: Sensor

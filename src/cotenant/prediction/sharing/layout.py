@@ -19,7 +19,17 @@ TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=0.15e6)
 """The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
 fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
 
-GREEN_SMS = {"kepler": 0, "pascal": 1, "volta": 2, "turing": 2, "ampere": 4, "ada": 4, "hopper": 8}
+GREEN_SMS = {
+    "kepler": 0,
+    "pascal": 1,
+    "volta": 2,
+    "turing": 2,
+    "ampere": 4,
+    "ada": 4,
+    "hopper": 8,
+    "blackwell": 8,
+    "cdna3": 0,
+}
 """Green contexts take SMs in groups of this size (CUDA driver API, cuDevSmResourceSplitByCount); 0: not at all."""
 
 
