@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from cotenant.prediction.calibration.anatomy import TYPICAL, Anatomy
+
 from cotenant.prediction.interference.fluid import in_turns, side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
 from cotenant.prediction.interference.mixes import by_victim, every_mix, mixes_of
