@@ -6,11 +6,12 @@ READY  := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DATA   ?= ../shared/data
 PIP     = $(BIN)/pip install --quiet --constraint constraints.txt
+LOCKED  = $(BIN)/pip install --quiet --require-hashes --no-deps --only-binary :all:
 TORCH   = $(PIP) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 SKIPS   = $(if $(CI),--allowed-skips tests/allowed_skips.txt)
 COVER   = $(if $(CI),--cov=cotenant --cov-report=)
 
-.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm clean
+.PHONY: demo test check bench soak validate docs docs-serve reference wheel storm aa lock clean
 
 demo: $(READY)            ## measure how an encoder, a scan and a generator can share this machine
 	@# 2 means "measured, but not precise enough to decide", which the text says; the demo has not failed.
@@ -54,18 +55,27 @@ docs-serve: reference     ## show the site while you write
 wheel: $(TESTED)          ## build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
 
-# torch goes first and alone: resolved together with what depends on it, pip may pick a CUDA build.
-$(READY): pyproject.toml constraints.txt
+# Everything but torch is checked against the hashes in locked/. torch has builds that differ by platform and index, so
+# it is pinned by version; it goes alone: resolved together with what depends on it, pip may pick a CUDA build.
+$(READY): pyproject.toml constraints.txt locked/core.txt
 	$(PYTHON) -m venv $(VENV)
+	$(LOCKED) --requirement locked/core.txt
 	$(TORCH)
 	$(PIP) --editable .
 	@touch $@
 
-$(TESTED): $(READY)
+$(TESTED): $(READY) locked/dev.txt
+	$(LOCKED) --requirement locked/dev.txt
 	$(PIP) --editable ".[dev]"
 	@touch $@
 
-storm: $(READY)           ## attack files and words at random (SECONDS=1800, SEED=14); says how to repeat each finding
+lock: $(TESTED)           ## write locked/ from constraints.txt: the hashes of all that make installs, apart from torch
+	$(BIN)/python tools/lock.py
+
+aa: $(TESTED)             ## the same study twice under real load, PAIRS=10 of each kind: counts false alarms of compare
+	$(BIN)/python benchmarks/same_study_twice.py $(or $(PAIRS),10)
+
+storm: $(TESTED)          ## attack files and words at random (SECONDS=1800, SEED=14); says how to repeat each finding
 	$(BIN)/python -m tests.storm.storming $(or $(SECONDS),1800) $(or $(SEED),14)
 
 clean:

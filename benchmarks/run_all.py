@@ -38,6 +38,31 @@ def overhead(found: dict[str, Any]) -> Iterable[str]:
     )
 
 
+def servers(found: dict[str, Any]) -> Iterable[str]:
+    """The client of servers against a scripted one, beside peers."""
+    yield (
+        f"Answers of {found['tokens']} tokens from a scripted server that notes when it received each request and sent "
+        f"each token, {found['seconds']:.0f} s at each constant rate. Errors: what a tool reports less what the server "
+        "noted, at the same quantile; schedule: how far requests arrived from the grid, p99; CPU: per request, of all "
+        "the tool's processes, between the first request and the last."
+    )
+    yield ""
+    yield "| tool | requests/s | TTFT error p50 / p99, ms | ITL error p50 / p99, ms | schedule, ms | CPU, ms |"
+    yield "|---|---|---|---|---|---|"
+    for tool, rows in found["tools"].items():
+        for row in rows:
+            if "failed" in row:
+                yield f"| {tool} | {row['rate_rps']:.0f} | failed | | | |"
+                continue
+            ttft, itl = row["ttft_error_ms"], row["itl_error_ms"]
+            cpu = row["reported"]["cpu_s_per_request"]
+            yield (
+                f"| {tool} | {row['rate_rps']:.0f} | {ttft['p50']:.2f} / {ttft['p99']:.2f} | "
+                f"{itl['p50']:.2f} / {itl['p99']:.2f} | {row['noted']['schedule_error_ms']['p99']:.2f} | "
+                f"{'?' if cpu is None else f'{cpu * 1e3:.2f}'} |"
+            )
+
+
 def time_to_answer(found: dict[str, Any]) -> Iterable[str]:
     """Against the usual script."""
     yield "Solos and pairs of five small models, until the widest slowdown is as precise as the usual script's."
@@ -261,6 +286,7 @@ def planning(found: dict[str, Any]) -> Iterable[str]:
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
+    ("The client of servers", "servers", servers),
     ("What timing adds to a request", "overhead", overhead),
     ("Reading the sensors of GPUs", "nvidia_sampling", nvidia_sampling),
     ("Analysis", "analysis", analysis),

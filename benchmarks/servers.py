@@ -1,107 +1,122 @@
-"""Is a server's client a good clock? Held against a scripted server that writes down when it sent each token.
+"""Is a server's client a good clock? Held against a scripted server that writes down what it did, and against peers.
 
-The truth is the server's own `sent_ns`, on the same clock. The error of a token is the client's mark less that:
-it holds the kernel's way from one process to the other, and whatever the client adds. Also the schedule: how long after
-it was due a request was sent, and what a request costs the client in CPU time.
+The scripted server notes when it received each request and when it sent each token. What a tool reports as time to
+first token and between tokens is held against that, at equal, constant rates: the difference is the kernel's way from
+one process to the other, and whatever the tool adds. How far requests arrive from a constant grid is the schedule's
+error. What a tool costs is the CPU time of its processes between the first request and the last, so that starting up
+counts for none. Peers (`AIPerf`, `vllm bench serve`) run from environments of their own, where they are named:
+
+    AIPERF=ENV/bin/aiperf VLLM=ENV/bin/vllm TOKENIZER=MODEL_FOLDER python benchmarks/servers.py
 """
 
+import argparse
 import asyncio
 import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 RATES = (10, 100, 500)
-SECONDS = 4.0
-TOKENS = 4
+SECONDS = 5.0
+TOKENS = 8
 TTFT_S, ITL_S = 0.02, 0.005
-SEED = 1
+LOOK_S = 0.1
+PEER_LIMIT_S = 150.0
 
 
-def measure(rate: float, port: int) -> dict[str, Any]:  # noqa: PLR0915 - one measurement, step by step
-    """One rate: an open loop of Poisson arrivals through the real client and the real window."""
-    from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared_memory_fd
-    from cotenant.measure.tenants.concurrent import serve_concurrently
-    from cotenant.measure.tenants.serving import SeatOrder, usage_of
-    from cotenant.tenancy.arrivals import arrivals_ns
-    from cotenant.tenancy.load import Load
-    from cotenant.workloads.protocol import WorkloadSpec
-    from cotenant.workloads.servers import generation
-    from cotenant.workloads.yours import recognise
+class Server:
+    """The scripted server, and what it noted."""
 
-    name = f"openai:http://127.0.0.1:{port}"
-    workload = recognise(name)
-    assert workload is not None
-    client = workload.build(WorkloadSpec(name=name, tokens=TOKENS), None).client  # type: ignore[arg-type]
-    assert client is not None
-    sent: list[int] = []
-    marked: list[int] = []
-    carries_text = generation.carries_text
+    def __init__(self, port: int) -> None:
+        self.address = f"http://127.0.0.1:{port}"
 
-    def watched(chunk: Any) -> bool:
-        """What the client does anyway, and the truth beside it."""
-        text = carries_text(chunk)
-        if text:
-            marked.append(time.monotonic_ns())
-        return text
+    def get(self, path: str) -> Any:
+        """A page of it."""
+        with urllib.request.urlopen(self.address + path, timeout=10) as answer:  # noqa: S310 - our own server
+            return json.load(answer)
 
-    original = generation._object  # noqa: SLF001 - the truth travels in the chunks, which nobody else looks at
 
-    def read(data: bytes) -> dict[str, Any]:
-        document = original(data)
-        if "sent_ns" in document:
-            sent.append(document["sent_ns"])
-        return document
+@contextmanager
+def scripted() -> Iterator[Server]:
+    """A server that runs for the duration of a block of code."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "cotenant.workloads.servers.scripted", "--port", str(port), "--note"]
+    command += ["--ttft", str(TTFT_S), "--itl", str(ITL_S)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(200):
+                with socket.socket() as trial:
+                    if trial.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.05)
+            yield Server(port)
+        finally:
+            process.kill()
 
-    generation.carries_text, generation._object = watched, read  # noqa: SLF001
-    offsets = arrivals_ns(Load(kind="poisson", rate_rps=rate), seed=SEED, horizon_s=SECONDS + 1)
-    board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
-    board, loop = Board(board_fd), asyncio.new_event_loop()
-    start = time.monotonic_ns() + 50_000_000
-    order = SeatOrder(
-        index=0,
-        seats=1,
-        start_ns=start,
-        window_start_ns=start + 500_000_000,
-        window_end_ns=start + int((SECONDS + 0.5) * 1e9),
-        deadline_ns=start + int((SECONDS + 5) * 1e9),
-        outstanding=0,
-        scheduled=offsets.size,
-        synchronised=False,
-        own_process=True,
-    )
-    try:
-        with opened(arena_fd, capacity=offsets.size, slots=len(client.slots) + len(ANSWER_COLUMNS)) as arena:
-            part = arena.part(0, offsets.size)
-            part.intended[: offsets.size] = offsets + start
-            before = usage_of(order)
-            served, _ = serve_concurrently(client, loop, order, part, board.page(0), lambda: usage_of(order))
-            used = usage_of(order).since(before)
-            late = (part.started - part.intended)[: served.recorded] / 1e3
-            ok = int(part.ok[: served.recorded].sum())
-            late = np.array(late)
-            del part
-    finally:
-        generation.carries_text, generation._object = carries_text, original  # noqa: SLF001
-        loop.run_until_complete(client.close())
-        loop.close()
-        board.close()
-        os.close(board_fd)
-        os.close(arena_fd)
-    error_ms = (np.array(marked) - np.array(sent)) / 1e6
+
+class CpuWatch:
+    """CPU time of a process and all that it starts, while the server is being asked."""
+
+    def __init__(self, pid: int, server: Server, requests: int) -> None:
+        self._process, self._server, self._requests = psutil.Process(pid), server, requests
+        self._seen: list[tuple[int, float]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def seconds_per_request(self) -> float | None:
+        """Between the first request and the last; None: too few looks fell in between."""
+        self._over.set()
+        self._thread.join()
+        inside = [(served, cpu) for served, cpu in self._seen if 0 < served < self._requests]
+        if len(inside) < 3:
+            return None
+        (first, begin), (last, end) = inside[0], inside[-1]
+        return (end - begin) / (last - first) if last > first else None
+
+    def _run(self) -> None:
+        known: dict[int, float] = {}
+        while not self._over.wait(LOOK_S):
+            try:
+                served = self._server.get("/stats")["served"]
+                for one in (self._process, *self._process.children(recursive=True)):
+                    with_times = one.cpu_times()
+                    known[one.pid] = with_times.user + with_times.system
+            except (psutil.Error, OSError):
+                continue
+            self._seen.append((served, sum(known.values())))
+
+
+def truth(server: Server, rate: float) -> dict[str, Any]:
+    """What the server noted of the last measurement."""
+    noted = server.get("/noted")
+    received = np.array([one["received_ns"] for one in noted]) / 1e6
+    sent = [np.array(one["sent_ns"]) / 1e6 for one in noted]
+    ttft = np.array([times[0] - begin for times, begin in zip(sent, received, strict=True)])
+    gaps = np.concatenate([np.diff(times) for times in sent])
+    order = np.sort(received)
+    grid = order - np.arange(order.size) * 1e3 / rate
+    late = grid - np.median(grid)
     return {
-        "rate_rps": rate,
-        "requests": served.recorded,
-        "ok": ok,
-        "token_error_ms": _quantiles(error_ms),
-        "schedule_error_us": _quantiles(late),
-        "client_cpu_us_per_request": used.cpu_time_ns / max(served.recorded, 1) / 1e3,
+        "requests": len(noted),
+        "ttft_ms": _quantiles(ttft),
+        "itl_ms": _quantiles(gaps),
+        "schedule_error_ms": {"p99": float(np.quantile(np.abs(late), 0.99))},
     }
 
 
@@ -109,25 +124,144 @@ def _quantiles(values: Any) -> dict[str, float]:
     return {"p50": float(np.quantile(values, 0.5)), "p99": float(np.quantile(values, 0.99)), "n": int(np.size(values))}
 
 
-def main(rates: Sequence[float] = RATES) -> None:
-    """Every rate in turn, as JSON on stdout."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "cotenant.workloads.servers.scripted", "--port", str(port)]
-    command += ["--ttft", str(TTFT_S), "--itl", str(ITL_S)]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(100):
-            with socket.socket() as trial:
-                if trial.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        found = [measure(rate, port) for rate in rates]
-    finally:
-        server.kill()
-        server.wait()
-    sys.stdout.write(json.dumps({"rates": found, "tokens": TOKENS, "cores": os.cpu_count()}, indent=2) + "\n")
+def ours(server: Server, rate: float) -> dict[str, Any]:
+    """The real client in the real window, in a process of its own."""
+    command = [sys.executable, __file__, "--one", str(rate), server.address]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    watch = CpuWatch(process.pid, server, int(rate * SECONDS))
+    out, _ = process.communicate(timeout=PEER_LIMIT_S)
+    return {**json.loads(out), "cpu_s_per_request": watch.seconds_per_request()}
+
+
+def one_window(rate: float, address: str) -> dict[str, Any]:
+    """A window of requests at a constant rate: times of tokens as recorded."""
+    from cotenant.measure.tenants.arena import ANSWER_COLUMNS, Board, opened, shared_memory_fd
+    from cotenant.measure.tenants.concurrent import serve_concurrently
+    from cotenant.measure.tenants.serving import SeatOrder, usage_of
+    from cotenant.workloads.protocol import WorkloadSpec
+    from cotenant.workloads.yours import recognise
+
+    name = f"openai:{address}"
+    workload = recognise(name)
+    assert workload is not None
+    client = workload.build(WorkloadSpec(name=name, tokens=TOKENS), None).client  # type: ignore[arg-type]
+    assert client is not None
+    requests = int(rate * SECONDS)
+    board_fd, arena_fd = shared_memory_fd("board"), shared_memory_fd("arena")
+    board, loop = Board(board_fd), asyncio.new_event_loop()
+    start = time.monotonic_ns() + 200_000_000
+    end = start + int(SECONDS * 1e9)
+    order = SeatOrder(
+        index=0,
+        seats=1,
+        start_ns=start,
+        window_start_ns=start,
+        window_end_ns=end,
+        deadline_ns=end + 5_000_000_000,
+        outstanding=0,
+        scheduled=requests,
+        synchronised=False,
+        own_process=True,
+    )
+    with opened(arena_fd, capacity=requests, slots=len(client.slots) + len(ANSWER_COLUMNS)) as arena:
+        part = arena.part(0, requests)
+        part.intended[:] = start + (np.arange(requests) * 1e9 / rate).astype(np.int64)
+        served, _ = serve_concurrently(client, loop, order, part, board.page(0), lambda: usage_of(order))
+        ok = np.array(part.ok == 1)
+        ttft = np.array(part.first - part.started)[ok] / 1e6
+        gaps = np.diff(np.array(part.slot_ends[:TOKENS])[:, ok], axis=0).ravel() / 1e6
+        late = np.array(part.started - part.intended) / 1e6
+        del part
+    return {
+        "requests": served.recorded,
+        "ok": int(ok.sum()),
+        "ttft_ms": _quantiles(ttft),
+        "itl_ms": _quantiles(gaps),
+        "sent_late_ms": _quantiles(late),
+    }
+
+
+def aiperf(program: str, tokenizer: str, server: Server, rate: float) -> dict[str, Any]:
+    """NVIDIA's AIPerf."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "profile", "--model", "scripted", "--url", server.address, "--endpoint-type", "chat"]
+        command += ["--streaming", "--request-rate", str(rate), "--arrival-pattern", "constant"]
+        command += ["--request-count", str(int(rate * SECONDS)), "--tokenizer", tokenizer, "--isl", "64"]
+        command += ["--osl", str(TOKENS), "--artifact-dir", folder, "--ui", "none"]
+        watch = _peer(command, server, rate)
+        found = json.loads(next(Path(folder).rglob("profile_export_aiperf.json")).read_text())
+    return {
+        "ttft_ms": {name: found["time_to_first_token"][name] for name in ("p50", "p99")},
+        "itl_ms": {name: found["inter_token_latency"][name] for name in ("p50", "p99")},
+        "cpu_s_per_request": watch.seconds_per_request(),
+    }
+
+
+def vllm_bench(program: str, tokenizer: str, server: Server, rate: float) -> dict[str, Any]:
+    """`vllm bench serve`."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "bench", "serve", "--backend", "openai-chat", "--base-url", server.address]
+        command += ["--endpoint", "/v1/chat/completions", "--model", "scripted", "--tokenizer", tokenizer]
+        command += ["--dataset-name", "random", "--random-input-len", "64", "--random-output-len", str(TOKENS)]
+        command += ["--request-rate", str(rate), "--burstiness", "1e9", "--num-prompts", str(int(rate * SECONDS))]
+        command += ["--percentile-metrics", "ttft,tpot,itl", "--metric-percentiles", "50,99", "--disable-tqdm"]
+        command += ["--save-result", "--result-dir", folder, "--result-filename", "found.json"]
+        watch = _peer(command, server, rate)
+        found = json.loads((Path(folder) / "found.json").read_text())
+    return {
+        "ttft_ms": {name: found[f"{name}_ttft_ms"] for name in ("p50", "p99")},
+        "itl_ms": {name: found[f"{name}_itl_ms"] for name in ("p50", "p99")},
+        "cpu_s_per_request": watch.seconds_per_request(),
+    }
+
+
+def _peer(command: Sequence[str], server: Server, rate: float) -> CpuWatch:
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    env.pop("PYTHONPATH", None)
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        watch = CpuWatch(process.pid, server, int(rate * SECONDS))
+        if process.wait(timeout=PEER_LIMIT_S):
+            log.seek(0)
+            raise RuntimeError(f"{command[0]} failed: {log.read()[-1500:].decode(errors='replace')}")
+    return watch
+
+
+def measured(tool: Callable[[Server, float], dict[str, Any]], rate: float) -> dict[str, Any]:
+    """One tool at one rate: what it reports, what the server noted, and the difference."""
+    with scripted() as server:
+        found, true = tool(server, rate), truth(server, rate)
+    errors = {
+        f"{metric}_error_ms": {
+            name: found[f"{metric}_ms"][name] - true[f"{metric}_ms"][name] for name in ("p50", "p99")
+        }
+        for metric in ("ttft", "itl")
+    }
+    return {"rate_rps": rate, "reported": found, "noted": true, **errors}
+
+
+def main() -> None:
+    """Every rate and tool in turn, as JSON on stdout."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        sys.stdout.write(json.dumps(one_window(float(given.one[0]), given.one[1])))
+        return
+    tools: dict[str, Callable[[Server, float], dict[str, Any]]] = {"cotenant": ours}
+    tokenizer = os.environ.get("TOKENIZER", "")
+    for name, variable, tool in (("AIPerf", "AIPERF", aiperf), ("vllm bench serve", "VLLM", vllm_bench)):
+        if program := os.environ.get(variable):
+            tools[name] = partial(tool, program, tokenizer)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in tools}
+    for name, tool in tools.items():
+        for rate in RATES:
+            try:
+                found[name].append(measured(tool, rate))
+            except (RuntimeError, OSError, KeyError, subprocess.TimeoutExpired, StopIteration) as error:
+                found[name].append({"rate_rps": rate, "failed": f"{type(error).__name__}: {error}"[-1500:]})
+    document = {"tools": found, "tokens": TOKENS, "seconds": SECONDS, "cores": os.cpu_count()}
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -63,12 +63,15 @@ if TYPE_CHECKING:
     from cotenant.api.plan import plan as plan
     from cotenant.api.plan_check import Checked as Checked
     from cotenant.api.plan_check import check_plan as check_plan
+    from cotenant.api.plan_reality import PlanAndReality as PlanAndReality
+    from cotenant.api.plan_reality import compare_plan as compare_plan
     from cotenant.api.plan_serving import Planned as Planned
     from cotenant.api.plan_serving import export_plan as export_plan
     from cotenant.api.plan_serving import moves_from as moves_from
     from cotenant.api.plan_serving import plan_tenants as plan_tenants
     from cotenant.api.plan_serving import write_plan as write_plan
     from cotenant.api.plan_serving import write_plan_page as write_plan_page
+    from cotenant.api.plan_study import write_study as write_study
     from cotenant.api.predict import predict as predict
     from cotenant.api.profile import Profile as Profile
     from cotenant.api.profile import profile as profile
@@ -151,6 +154,8 @@ _HOMES = {
     "api.lists": "export_workload list_devices list_servers list_studies list_workloads",
     "api.plan": "compare_policies plan",
     "api.plan_check": "Checked check_plan",
+    "api.plan_reality": "PlanAndReality compare_plan",
+    "api.plan_study": "write_study",
     "api.plan_serving": "Planned export_plan moves_from plan_tenants write_plan write_plan_page",
     "api.predict": "predict",
     "api.profile": "Profile profile",

@@ -47,12 +47,23 @@ class WorkloadError(CotenantError):
     """A workload can't be found, described or built."""
 
 
+HUNG_UP = "hung up"
+"""The kind of a request that its load gave up half way."""
+
+
 class RequestFailed(WorkloadError):
     """A server did not answer a request as it should; ``kind`` groups such failures: `http 503`, `timeout`."""
 
     def __init__(self, kind: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
+
+
+class HungUp(RequestFailed):
+    """A request that the load itself gave up half way, as users do: neither an error nor a latency."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(HUNG_UP, message)
 
 
 class DeviceError(CotenantError):

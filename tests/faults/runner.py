@@ -19,20 +19,22 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(when: str) -> None:
+def arm(when: str) -> Callable[[], int]:
+    """Gives how many steps were seen so far."""
     kind, _, amount = when.partition(":")
+    seen = 0
     if kind == "after":
         timer = threading.Timer(float(amount), die)
         timer.daemon = True
         timer.start()
     elif kind == "step":
-        left = int(amount)
+        deadly_one = int(amount)
 
         def deadly(call: Callable[..., Any]) -> Callable[..., Any]:
             def wrapped(*args: Any, **kwargs: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if left == 0:
+                nonlocal seen
+                seen += 1
+                if seen == deadly_one:
                     die()
                 return call(*args, **kwargs)
 
@@ -40,6 +42,7 @@ def arm(when: str) -> None:
 
         for module, name in STEPS:
             setattr(module, name, deadly(getattr(module, name)))
+    return lambda: seen
 
 
 if __name__ == "__main__":

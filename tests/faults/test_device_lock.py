@@ -68,6 +68,44 @@ def test_temporary_folders_of_their_own_do_not_let_two_runs_share_a_device(tmp_p
     assert elsewhere() == "held"
 
 
+KEEPS = """
+import sys
+from cotenant.measure.locking import device_lock
+with device_lock([sys.argv[1]], run="runs/far"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("user", ["the same user", "another user"])
+def test_a_run_in_a_network_namespace_of_its_own_is_found_by_its_processes(monkeypatch, user):
+    """As of a service with PrivateNetwork, or of a container seen from its host."""
+    monkeypatch.delenv("COTENANT_LOCKS")
+    key = f"test:{os.getpid()}"
+    apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a network namespace can't be made here")
+    as_user = ["setpriv", "--reuid", "65534", "--clear-groups"] if user == "another user" else []
+    if as_user and subprocess.run([*as_user, sys.executable, "-c", "import cotenant"], cwd="/", check=False).returncode:
+        pytest.skip("another user can't run this Python")
+    command = [*apart, sys.executable, "-c", KEEPS, key]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as far:
+        assert far.stdout.readline() == "held\n"
+        here = subprocess.run(
+            [*as_user, sys.executable, "-c", HOLDS, key],
+            cwd="/",
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert here.stdout.startswith(f"{key} is being measured by process "), here.stderr
+        assert "(run 'runs/far') in another network namespace" in here.stdout
+        far.stdin.close()
+    with device_lock([key], run="runs/mine"):
+        pass
+
+
 def test_a_long_key_is_a_lock_as_well(monkeypatch):
     monkeypatch.delenv("COTENANT_LOCKS")
     key = f"{os.getpid()}:" + "x" * 300

@@ -65,6 +65,7 @@ def build(folder: Path, *, without: Sequence[str] = ()) -> Path:
     hidden.write_text(f"{{ local: {names} }};\n")
     command = [
         compiler() or "cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden",
+        *os.environ.get("NVML_MOCK_FLAGS", "").split(),
         f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={hidden}", "-o", str(library),
         *sorted(map(str, SOURCE.glob("*.c"))), "-lm", "-lpthread",
     ]  # fmt: skip

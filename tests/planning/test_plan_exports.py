@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -13,8 +14,15 @@ from cotenant.study.files import study_from
 
 GIB = 2**30
 MODELS = {
-    "embed": Model("bert-base", seq=128),
-    "chat": Model("llama-3.2-3b", generates=True, seq=256, tokens=64, weights="meta-llama/Llama-3.2-3B"),
+    "embed": Model("bert-base", seq=128, runs={"workload": "bert-base", "seq": 128}),
+    "chat": Model(
+        "llama-3.2-3b",
+        generates=True,
+        seq=256,
+        tokens=64,
+        weights="meta-llama/Llama-3.2-3B",
+        runs={"workload": "llama-3.2-3b", "mode": "generate", "seq": 256, "tokens": 64},
+    ),
 }
 
 
@@ -139,7 +147,7 @@ def test_kubernetes_and_ray_refuse_unequal_shares_by_name():
     made = plan("mps", seat("embed", share=60.0), seat("chat", share=40.0))
     with pytest.raises(CannotExpress, match=r"unequal MPS shares on .* \(embed 60 %, chat 40 %\)") as refused:
         TARGETS["kubernetes"](made, MODELS)
-    assert refused.value.hint == "export it with --for shell"
+    assert refused.value.hint == "export it with --for kubernetes-hami"
     with pytest.raises(CannotExpress, match="ray can't express MPS shares"):
         TARGETS["ray"](made, MODELS)
 
@@ -153,7 +161,7 @@ def test_ray_puts_tenants_of_one_device_on_one_gpu():
 
 
 def test_cotenants_own_export_is_a_study_that_can_be_run():
-    made = plan("mps", seat("embed", share=60.0), seat("chat", share=40.0))
+    made = plan("mps", seat("embed", share=60.0, batch=1), seat("chat", share=40.0))
     files = TARGETS["cotenant"](made, MODELS)
     assert yaml.safe_load(files["plan.yaml"])["devices"][0]["tenants"]["embed"]["share"] == 60
     study = study_from(yaml.safe_load(files["measure-0.yaml"]))
@@ -180,3 +188,63 @@ def test_triton_configs_parse_as_its_own_protobuf():
             config = text_format.Parse(text, message.ModelConfig())
             assert config.name == name.split("/")[0]
             assert config.instance_group[0].count == 1
+
+
+def test_the_device_plugin_is_told_the_number_of_replicas_and_refuses_what_it_cannot_say():
+    files = TARGETS["kubernetes-device-plugin"](plan("processes", seat("embed"), seat("chat")), MODELS)
+    config = yaml.safe_load(yaml.safe_load(files["device-plugin.yaml"])["data"]["sim-a100-sxm4-80gb"])
+    assert config["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
+    pods = [one["spec"]["template"]["spec"] for one in yaml.safe_load_all(files["deployments.yaml"])]
+    assert pods[0]["nodeSelector"] == {"nvidia.com/gpu.product": "A100-SXM4-80GB"}
+    assert pods[0]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu.shared": 1}
+    with pytest.raises(CannotExpress, match="unequal MPS shares") as refused:
+        TARGETS["kubernetes-device-plugin"](plan("mps", seat("embed", share=60.0), seat("chat", share=40.0)), MODELS)
+    assert refused.value.hint == "export it with --for kubernetes-hami"
+
+
+def test_hami_holds_tenants_to_unequal_shares_and_their_memory():
+    made = plan("mps", seat("embed", share=60.0, gib=3), seat("chat", share=40.0))
+    pods = list(yaml.safe_load_all(TARGETS["kubernetes-hami"](made, MODELS)["hami.yaml"]))
+    limits = [pod["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] for pod in pods]
+    assert limits[0] == {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3072, "nvidia.com/gpucores": 60}
+    assert limits[1]["nvidia.com/gpucores"] == 40
+    with pytest.raises(CannotExpress, match="the MIG instances"):
+        TARGETS["kubernetes-hami"](plan("mig", seat("embed", share="1g.10gb")), MODELS)
+
+
+def test_kai_has_fractions_of_memory_and_refuses_shares_and_isolation_by_name():
+    pods = list(
+        yaml.safe_load_all(
+            TARGETS["kubernetes-kai"](plan("processes", seat("embed"), seat("chat")), MODELS)["kai.yaml"]
+        )
+    )
+    template = pods[0]["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"gpu-fraction": "0.10"}
+    assert template["spec"]["schedulerName"] == "kai-scheduler"
+    with pytest.raises(CannotExpress, match="compute shares"):
+        TARGETS["kubernetes-kai"](plan("mps", seat("embed", share=60.0), seat("chat", share=40.0)), MODELS)
+    own = replace(seat("embed"), isolated=True)
+    with pytest.raises(CannotExpress, match="memory of its own for embed") as refused:
+        TARGETS["kubernetes-kai"](plan("processes", own, seat("chat")), MODELS)
+    assert refused.value.hint == "export it with --for kubernetes-hami"
+
+
+def test_the_script_holds_the_clock_and_the_power_and_puts_both_back(tmp_path):
+    made = plan("mps", seat("embed"), seat("chat"))
+    device = replace(made.devices[0], clock_mhz=1095.0, power_limit_w=280.0)
+    (tmp_path / "plan.sh").write_text(TARGETS["shell"](replace(made, devices=(device,)), MODELS)["plan.sh"])
+    up, said = run_script(tmp_path, "up")
+    assert up.returncode == 0, up.stderr
+    assert "-lgc 1095,1095" in said
+    assert "-pl 280" in said
+    (tmp_path / "state" / "power-0").write_text("400.00\n")
+    down, said = run_script(tmp_path, "down")
+    assert down.returncode == 0, down.stderr
+    assert "-rgc" in said
+    assert "-pl 400.00" in said
+
+
+def test_tritons_priorities_go_the_other_way_round():
+    files = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), {**MODELS, "chat": MODELS["embed"]})
+    assert "rate_limiter { priority: 1 }" in files["embed/embed/config.pbtxt"]
+    assert "rate_limiter { priority: 3 }" in files["chat/chat/config.pbtxt"]

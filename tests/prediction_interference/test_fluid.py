@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cotenant.prediction.calibration.anatomy import TYPICAL, Anatomy
 
 from cotenant.prediction.interference.fluid import in_turns, side_by_side
 from cotenant.prediction.interference.gpu_profiles import profiles_of
@@ -10,6 +9,7 @@ from cotenant.prediction.interference.mixes import by_victim, every_mix, mixes_o
 from cotenant.prediction.sharing.simulate import Player, simulate
 from cotenant.prediction.sharing.trace import plain_trace
 from cotenant.prediction.sharing.turns import Slicing
+from validation.interference.anatomy import TYPICAL, Anatomy
 
 FULL = plain_trace(kernels=200, device_ns=1e7)
 SMALL = plain_trace(kernels=200, device_ns=1e7, occupancy=0.3, dram=0.2)

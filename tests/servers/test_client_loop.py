@@ -23,6 +23,7 @@ class Sleepy:
     slots = ("begin", "end")
     first_output = 0
     warm = 0
+    ramp_s = 0.0
 
     def __init__(self, seconds=0.02, fails=None, hangs_from=None):
         self.seconds, self.fails, self.hangs_from = seconds, fails, hangs_from
@@ -47,6 +48,12 @@ class Sleepy:
 
     def gone(self):
         return None
+
+    def begin(self, first_arrival):
+        self.first_arrival = first_arrival
+
+    def rest(self):
+        pass
 
 
 def window(client, *, outstanding=0, schedule_ms=(), window_ms=100, lead_ms=20, patience_ms=5000, capacity=500):

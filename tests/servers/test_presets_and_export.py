@@ -77,3 +77,35 @@ def test_what_servers_do_not_load_is_not_exported(tmp_path, capsys):
     (tmp_path / "full" / "file").touch()
     assert main(["workloads", "export", "gpt2-mini", str(tmp_path / "full")]) == 1
     assert "is not an empty folder" in capsys.readouterr().err
+
+
+def test_a_model_is_exported_for_llama_cpp_too(tmp_path, capsys):
+    from gguf import GGUFReader
+
+    folder = tmp_path / "model"
+    assert main(["workloads", "export", "llama-3.2-1b-mini", str(folder), "--gguf"]) == 0
+    found = GGUFReader(folder / "model.gguf")
+    shapes = {one.name: tuple(int(size) for size in one.shape) for one in found.tensors}
+    config = json.loads((folder / "config.json").read_text())
+    assert shapes["token_embd.weight"] == (config["hidden_size"], config["vocab_size"])
+    assert len(shapes) == 2 + 9 * config["num_hidden_layers"]  # the output is tied to the embedding
+    assert bytes(found.fields["tokenizer.ggml.tokens"].parts[-1]).decode() == f"\u2581w{config['vocab_size'] - 1}"
+    capsys.readouterr()
+    assert main(["workloads", "export", "gpt2-mini", str(tmp_path / "other"), "--gguf"]) == 1
+    assert "only models of the Llama family are written as GGUF, not gpt2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ("2GB", "--kv-cache-memory-bytes 2000000000"),
+        ("40%", "--gpu-memory-utilization 0.4"),
+        ("--block-size 16", "--block-size 16"),
+    ],
+)
+def test_a_share_of_memory_becomes_the_servers_own_arguments(given, arguments):
+    spec = ServerSpec.model_validate({"preset": "vllm", "model": "m", "memory": given, "whole_memory": "90%"})
+    assert spec.arguments(1)[-2:] == arguments.split()
+    assert spec.with_whole_memory().arguments(1)[-2:] == ["--gpu-memory-utilization", "0.9"]
+    with pytest.raises(ValueError, match="the preset sglang can't be given 2GB of memory"):
+        ServerSpec.model_validate({"preset": "sglang", "model": "m", "memory": "2GB"})

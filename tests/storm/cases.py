@@ -1,14 +1,15 @@
 # ruff: noqa: E501 - tables of cases
-"""What the storm attacks: files that cotenant reads, each with the command lines that read it; and words."""
+"""What the storm attacks: files that cotenant reads, each with the command lines that read it; words; requests."""
 
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from tests.storm import asking
 from tests.storm.mutating import HOSTILE, mutated
 
 STUDY = """name: storm
@@ -41,16 +42,19 @@ class Case:
     arguments: list[str]
     sealed: bool = False
     """Damage must not change the answer: exit 0 means the same output as without it."""
+    requests: list[asking.Asked] = field(default_factory=list)
+    """Instead of a command line: what a server is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file, and a command line that reads it. `FOLDER` in it is where the attacked copy lies."""
+    """A file, and a command line that reads it. `FOLDER` in it is where the attacked copy lies, `WHOLE` the original."""
 
     kind: str
     files: tuple[str, ...]
     lines: tuple[str, ...]
     sealed: bool = False
+    weight: int = 4
 
 
 TARGETS = (
@@ -71,6 +75,11 @@ TARGETS = (
            ("db gpus --db FOLDER/db", "db anomalies --db FOLDER/db", "db --db FOLDER/db", "db sensors --db FOLDER/db"),
            sealed=True),
     Target("result file", ("search.json",), ("show FOLDER/search.json",)),
+    Target("images", ("photos/*/*",),
+           ("search --data FOLDER/photos WHOLE/siblings --exact --out FOLDER/out -q",
+            "search --data FOLDER/photos WHOLE/siblings --exact --out FOLDER/out -q --skip-bad"), weight=1),
+    Target("texts", ("table.csv",), ("search --data FOLDER/table.csv?text=text&label=label WHOLE/siblings --out FOLDER/out -q",),
+           weight=1),
 )  # fmt: skip
 
 WORDS = (
@@ -87,7 +96,7 @@ READERS = frozenset({
 
 
 def corpus(folder: Path) -> None:
-    """Everything that is attacked, whole."""
+    """Everything that is attacked, whole, apart from `pictures`."""
     from cotenant.cli.main import main
     from cotenant.store.folder import RunFolder
     from cotenant.tenancy.records import TrialRecords
@@ -105,6 +114,22 @@ def corpus(folder: Path) -> None:
     main(["db", "add", str(folder / "run"), str(folder / "smi.csv"), "--db", str(folder / "db")])
 
 
+def pictures(folder: Path) -> None:
+    """Two classes of small pictures in four formats, and two models to rank on them."""
+    from PIL import Image
+
+    from benchmarks.siblings import write_siblings
+    from cotenant.workloads import find
+
+    write_siblings(folder / "siblings", find("resnet18-mini").entry, 2, changed=1, seed=0)
+    rng = np.random.default_rng(1)
+    for label in ("cat", "dog"):
+        (folder / "photos" / label).mkdir(parents=True)
+        for number, form in enumerate(("png", "jpg", "bmp", "gif")):
+            pixels = rng.integers(0, 255, (24, 24, 3), np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / label / f"{number}.{form}")
+
+
 def _trial(records: Callable[..., object], number: int) -> object:
     solo = number % 2 == 0
     names = ("a",) if solo else ("a", "b")
@@ -120,27 +145,32 @@ def _trial(records: Callable[..., object], number: int) -> object:
     )  # fmt: skip
 
 
-def draw(corpus_folder: Path, folder: Path, rng: random.Random) -> Case:
+def draw(whole: Path, folder: Path, rng: random.Random) -> Case:
     """Attack a fresh copy of the corpus in one place; gives what to run."""
-    if rng.random() < 0.15:
+    kind = rng.random()
+    if kind < 0.1:
+        return Case("requests", [], requests=asking.attack(rng))
+    shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("siblings"))
+    if kind < 0.22:
         words = [rng.choice(sorted(READERS)), *rng.choices(WORDS, k=rng.randrange(6))]
-        shutil.copytree(corpus_folder, folder)
         return Case("words", [word.replace("FOLDER", str(folder)) for word in words])
-    target = rng.choice(TARGETS)
-    shutil.copytree(corpus_folder, folder)
+    target = rng.choices(TARGETS, [one.weight for one in TARGETS])[0]
     files = sorted(file for pattern in target.files for file in folder.glob(pattern))
     file = rng.choice(files)
     if target.sealed and rng.random() < 0.15:
-        other = rng.choice(files)
-        content = other.read_bytes()
-        file.write_bytes(content)
+        file.write_bytes(rng.choice(files).read_bytes())
     elif target.sealed and rng.random() < 0.1:
         file.unlink()
     else:
         file.write_bytes(mutated(file.read_bytes(), rng))
-    line = rng.choice(target.lines)
-    arguments = [word.replace("FOLDER", str(folder)).replace("\u00a0", " ") for word in line.split(" ")]
-    return Case(target.kind, arguments, target.sealed)
+    places = {"FOLDER": str(folder), "WHOLE": str(whole), "\u00a0": " "}
+    return Case(target.kind, [_placed(word, places) for word in rng.choice(target.lines).split(" ")], target.sealed)
 
 
-__all__ = ["HOSTILE", "Case", "corpus", "draw"]
+def _placed(word: str, places: dict[str, str]) -> str:
+    for name, place in places.items():
+        word = word.replace(name, place)
+    return word
+
+
+__all__ = ["HOSTILE", "Case", "corpus", "draw", "pictures"]

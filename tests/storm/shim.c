@@ -1,10 +1,8 @@
-/* Makes one call of the C library fail: the n-th call of one kind, after a file of a certain path was first opened.
+/* Makes one call of the C library fail: the n-th call of one kind, counted from when it was armed.
 
-   FAULT_CALL   open, read, write, mmap (of files: what the interpreter does without memory is not ours), fork or sync
-   FAULT_NTH    which of them, from 1; 0: none, only count
-   FAULT_ERRNO  what it fails with
-   FAULT_AFTER  counting begins when a path that holds this text is opened
-   FAULT_COUNT  a file that gets one line with the number of calls when the process ends; only in the first process */
+   A process arms itself, usually after a fork:  fault_arm("read", 7, EIO)   0 instead of 7: none, only count
+   A process that is started arms itself from its environment: FAULT_CALL, FAULT_NTH, FAULT_ERRNO
+   The kinds: open, read, write, mmap (of files), memory (mmap without a file), fork, sync, rename */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,41 +16,29 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static atomic_int armed, seen;
-static pid_t first;
+static char armed[16];
+static int nth, code;
+static atomic_int *seen; /* shared by a process and its forks: the call fails in one of them */
+
+void fault_arm(const char *call, int which, int error) {
+    armed[0] = 0;
+    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    nth = which;
+    code = error;
+    strncpy(armed, call, sizeof armed - 1);
+}
+
+int fault_seen(void) { return atomic_load(seen); }
 
 __attribute__((constructor)) static void begin(void) {
-    if (!getenv("FAULT_FIRST")) {
-        char text[32];
-        first = getpid();
-        snprintf(text, sizeof text, "%d", (int)first);
-        setenv("FAULT_FIRST", text, 1);
-    }
-}
-
-__attribute__((destructor)) static void end(void) {
-    const char *path = getenv("FAULT_COUNT");
-    if (path && first == getpid()) {
-        FILE *file = fopen(path, "w");
-        if (file) {
-            fprintf(file, "%d\n", atomic_load(&seen));
-            fclose(file);
-        }
-    }
-}
-
-static void watch(const char *path) {
-    const char *after = getenv("FAULT_AFTER");
-    if (path && after && !atomic_load(&armed) && strstr(path, after)) atomic_store(&armed, 1);
+    const char *call = getenv("FAULT_CALL"), *which = getenv("FAULT_NTH"), *error = getenv("FAULT_ERRNO");
+    if (call && which && error) fault_arm(call, atoi(which), atoi(error));
 }
 
 static int fails(const char *kind) {
-    const char *call = getenv("FAULT_CALL");
-    if (!atomic_load(&armed) || !call || strcmp(call, kind)) return 0;
-    int number = atomic_fetch_add(&seen, 1) + 1;
-    const char *nth = getenv("FAULT_NTH"), *code = getenv("FAULT_ERRNO");
-    if (!nth || !code || atoi(nth) != number) return 0;
-    errno = atoi(code);
+    if (strcmp(armed, kind)) return 0;
+    if (atomic_fetch_add(seen, 1) + 1 != nth) return 0;
+    errno = code;
     return 1;
 }
 
@@ -67,7 +53,6 @@ static int fails(const char *kind) {
         va_start(rest, flags); \
         mode_t mode = va_arg(rest, mode_t); \
         va_end(rest); \
-        watch(path); \
         return fails("open") ? -1 : real(path, flags, mode); \
     }
 OPENS(open)
@@ -80,7 +65,6 @@ OPENS(open64)
         va_start(rest, flags); \
         mode_t mode = va_arg(rest, mode_t); \
         va_end(rest); \
-        watch(path); \
         return fails("open") ? -1 : real(folder, path, flags, mode); \
     }
 OPENS_AT(openat)
@@ -115,7 +99,7 @@ WRITES_AT(pwrite64, off64_t)
 #define MAPS(name, offset) \
     void *name(void *where, size_t size, int rights, int flags, int file, offset at) { \
         REAL(name); \
-        return file >= 0 && fails("mmap") ? MAP_FAILED : real(where, size, rights, flags, file, at); \
+        return fails(file >= 0 ? "mmap" : "memory") ? MAP_FAILED : real(where, size, rights, flags, file, at); \
     }
 MAPS(mmap, off_t)
 MAPS(mmap64, off64_t)
@@ -123,6 +107,11 @@ MAPS(mmap64, off64_t)
 int fsync(int file) {
     REAL(fsync);
     return fails("sync") ? -1 : real(file);
+}
+
+int rename(const char *from, const char *to) {
+    REAL(rename);
+    return fails("rename") ? -1 : real(from, to);
 }
 
 pid_t fork(void) {

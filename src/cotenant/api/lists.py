@@ -52,7 +52,9 @@ def list_servers() -> "tuple[Preset, ...]":
     return tuple(PRESETS.values())
 
 
-def export_workload(name: str, folder: "str | Path", *, seed: int = 0, dtype: str = "float32") -> "dict[str, Any]":
+def export_workload(
+    name: str, folder: "str | Path", *, seed: int = 0, dtype: str = "float32", gguf: bool = False
+) -> "dict[str, Any]":
     """Write a model of the catalogue into a folder that servers load; gives what was written.
 
     Args:
@@ -60,6 +62,7 @@ def export_workload(name: str, folder: "str | Path", *, seed: int = 0, dtype: st
         folder: A new or empty folder.
         seed: Of the random weights.
         dtype: Of the weights: float32, bfloat16 or float16.
+        gguf: Also write model.gguf, for llama.cpp; models of the Llama family.
 
     Raises:
         WorkloadError: It is not a language model, or the folder holds something.
@@ -74,4 +77,4 @@ def export_workload(name: str, folder: "str | Path", *, seed: int = 0, dtype: st
     workload = find(name)
     if not isinstance(workload, ModelWorkload):
         raise WorkloadError(f"{name} is not a model of the catalogue", hint="`cotenant workloads decoder` lists some")
-    return export_model(workload.entry, Path(folder), seed=seed, dtype=dtype)
+    return export_model(workload.entry, Path(folder), seed=seed, dtype=dtype, gguf=gguf)

@@ -1,59 +1,120 @@
 """What `--devices` of a plan names: kinds of devices with their number, price, memory and ways to share."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.errors import DeviceError
-from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.devices import Clock, DeviceKind
 from cotenant.planning.mixes.mig import Mig
 from cotenant.planning.mixes.prices import Price, price_of
 
 if TYPE_CHECKING:
+    from cotenant.api.prediction_inputs import Place
     from cotenant.devices.simulated.device import SimulatedGpu
 
 WAYS = ("processes", "mps", "mig")
-"""Ways to share that plans use where a device has them."""
+"""Ways to share a GPU that plans use where it has them."""
+CLOCK_PERCENTS = (100, 90, 80, 70, 60, 50)
+CPU_WAYS = ("processes", "threads", "pinned")
+_OWN = Price(0.0, "your own machine, no price given", "")
+_MORE_OF_IT = re.compile(r"^\d+(-\d+)?$")
 
 
-def kinds_of(
-    devices: str, prices: Mapping[str, float], *, priced: bool
-) -> "tuple[tuple[DeviceKind, ...], dict[str, SimulatedGpu]]":
-    """The kinds, and the simulated GPU of each.
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Kinds, and where predictions for each come from."""
+
+    kinds: tuple[DeviceKind, ...]
+    gpus: "Mapping[str, SimulatedGpu]" = field(default_factory=dict)
+    """By kind: the GPU that is simulated; of a real GPU its twin in the catalogue."""
+    places: "Mapping[str, Place]" = field(default_factory=dict)
+    """By kind: real CPUs, known from runs only."""
+
+
+def devices_of(devices: str, prices: Mapping[str, float], *, priced: bool, clocked: bool = False) -> Devices:
+    """What a list of devices names.
 
     Args:
-        devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`.
+        devices: Comma-separated: `sim:a100-sxm4-80gb*4, sim:t4`, `cuda:0,1`, `cpu`; or a fleet.yaml.
         prices: The user's own, dollars per hour by kind.
         priced: False: a kind without a price costs nothing.
+        clocked: GPUs can be held to lower clocks.
 
     Raises:
-        CotenantError: There is no such device, it isn't simulated, or its price is unknown.
+        CotenantError: There is no such device, it can't be planned for, or its price is unknown.
     """
+    from cotenant.api.plan_fleet import is_fleet_file, read_fleet
     from cotenant.devices.simulated.device import open_simulated
 
+    if is_fleet_file(devices):
+        devices, stated = read_fleet(Path(devices))
+        prices = {**stated, **prices}
     kinds: dict[str, DeviceKind] = {}
     gpus: dict[str, SimulatedGpu] = {}
+    places: dict[str, Place] = {}
+    for name, number in _named(devices):
+        if name.startswith("sim:"):
+            gpu = open_simulated(name)
+            before = kinds.get(gpu.name)
+            if before is not None and before.members:
+                raise DeviceError(
+                    f"{name} is the simulated twin of {before.members[0]}, and both were named",
+                    hint="plan for one of them",
+                )
+            count = number + (before.available if before else 0)
+            kinds[gpu.name] = _gpu_kind(gpu, count, _price(gpu.name, prices, priced=priced))
+            gpus[gpu.name] = gpu
+            continue
+        if number != 1:
+            raise DeviceError(f"{name} is there once, not {number} times", hint="name each device, e.g. cuda:0,1")
+        if name.partition(":")[0] == "cpu":
+            kinds[name], places[name] = _cpu_kind(name, prices)
+        else:
+            kind, gpu = _real_gpu(name, prices, priced=priced)
+            before = kinds.get(kind.name)
+            members = (*(before.members if before else ()), name)
+            kinds[kind.name] = replace(kind, members=members, available=len(members))
+            gpus[kind.name] = gpu
+    if not kinds:
+        raise DeviceError("no device was named", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
+    if clocked:
+        kinds = {
+            name: replace(kind, clocks=_clocks(gpus[name])) if name in gpus else kind for name, kind in kinds.items()
+        }
+    return Devices(tuple(kinds.values()), gpus, places)
+
+
+def _clocks(gpu: "SimulatedGpu") -> tuple[Clock, ...]:
+    """From the highest down to half of it, with what the GPU draws there when all of it works."""
+    from cotenant.api.plan_profiles import power_w
+
+    levels = dict.fromkeys(float(gpu.absolute({"clock_mhz": f"{part}%"})["clock_mhz"]) for part in CLOCK_PERCENTS)
+    return tuple(Clock(mhz, power_w(gpu.gpu, 1.0, 1.0, mhz)) for mhz in levels)
+
+
+def _named(devices: str) -> list[tuple[str, int]]:
+    """Names and numbers; `cuda:0,1` goes on with the family before."""
+    found: list[tuple[str, int]] = []
     for part in (one.strip() for one in devices.split(",")):
         if not part:
             continue
         name, _, number = part.partition("*")
-        if not name.startswith("sim:"):
-            raise DeviceError(
-                f"{name} can't be planned for: predictions for plans come from the simulation",
-                hint="name the simulated twin of the GPU, e.g. --devices sim:a100-sxm4-80gb*4",
-            )
         if number and (not number.isdigit() or int(number) < 1):
             raise DeviceError(f"{part!r} names no number of devices", hint="write e.g. sim:a100-sxm4-80gb*4")
-        gpu = open_simulated(name)
-        count = int(number or 1) + (kinds[gpu.name].available if gpu.name in kinds else 0)
-        kinds[gpu.name] = _kind(gpu, count, prices, priced=priced)
-        gpus[gpu.name] = gpu
-    if not kinds:
-        raise DeviceError("no device was named", hint="write e.g. --devices sim:a100-sxm4-80gb*4")
-    return tuple(kinds.values()), gpus
+        if _MORE_OF_IT.match(name) and found:
+            name = f"{found[-1][0].partition(':')[0]}:{name}"
+        found.append((name.strip(), int(number or 1)))
+    return found
 
 
-def _kind(gpu: "SimulatedGpu", count: int, prices: Mapping[str, float], *, priced: bool) -> DeviceKind:
-    price = price_of(gpu.name, dict(prices)) if priced else Price(0.0, "not asked for", "")
+def _price(kind: str, prices: Mapping[str, float], *, priced: bool) -> Price:
+    return price_of(kind, dict(prices)) if priced else Price(0.0, "not asked for", "")
+
+
+def _gpu_kind(gpu: "SimulatedGpu", count: int, price: Price) -> DeviceKind:
     there = {mode.mode for mode in gpu.sharings() if mode.available}
     mig = None
     if gpu.gpu.mig is not None:
@@ -73,3 +134,33 @@ def _kind(gpu: "SimulatedGpu", count: int, prices: Mapping[str, float], *, price
         mig=mig,
         idle_w=gpu.gpu.power.idle_w,
     )
+
+
+def _real_gpu(name: str, prices: Mapping[str, float], *, priced: bool) -> "tuple[DeviceKind, SimulatedGpu]":
+    """A GPU of this machine, predicted by its twin of the catalogue; it can be shared as it can be shared here."""
+    from cotenant.api.prediction_inputs import place_at, twin_of
+
+    place = place_at(name)
+    twin = twin_of(place)
+    own = {twin.name: prices[name]} if name in prices else {}
+    kind = _gpu_kind(twin, 1, _price(twin.name, {**prices, **own}, priced=priced))
+    return replace(kind, ways=tuple(way for way in kind.ways if way in place.modes)), twin
+
+
+def _cpu_kind(name: str, prices: Mapping[str, float]) -> "tuple[DeviceKind, Place]":
+    from cotenant.api.prediction_inputs import place_at
+
+    place = place_at(name)
+    price = price_of(name, dict(prices)) if name in prices else _OWN
+    free = place.device.least_free_bytes()
+    kind = DeviceKind(
+        name=name,
+        title=place.kind,
+        memory_bytes=free,
+        price_per_h=price.usd_per_h,
+        price_basis=price.basis,
+        available=1,
+        ways=tuple(way for way in CPU_WAYS if way in place.modes),
+        members=(name,),
+    )
+    return kind, place

@@ -48,7 +48,7 @@ class Engine:
     def _quantiles(self, mixes: Mixes, row: int) -> Floats:
         """Seats x objectives."""
         seats = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
-        key = (mixes.device, mixes.sharing, tuple(
+        key = (mixes.device, mixes.sharing, mixes.clock_mhz, tuple(
             (int(mixes.tenants[row, s]), round(float(mixes.rate_rps[row, s]), 9), int(mixes.batch[row, s]),
              str(float(mixes.share[row, s]))) for s in seats))  # fmt: skip
         if key not in self._known:
@@ -66,6 +66,7 @@ class Engine:
             mixes.rate_rps[row : row + 1],
             mixes.batch[row : row + 1],
             mixes.share[row : row + 1],
+            mixes.clock_mhz,
         )
         batches = self._batches(one)
         rates = np.where(one.rate_rps > 0, one.rate_rps / batches, 0.0)[0]
@@ -85,8 +86,9 @@ class Engine:
             served = np.median(requests.done - requests.started) if kept_up else np.inf
             tenant = int(one.tenants[0, seat])
             alone = self.simulation.profile(
-                one.device, tenant, int(batches[0, seat]), one.sharing, float(one.share[0, seat])
-            ).alone_ms
+                one.device, tenant, int(batches[0, seat]), one.sharing, float(one.share[0, seat]),
+                clock_mhz=one.clock_mhz,
+            ).alone_ms  # fmt: skip
             slowdown[0, seat] = max(float(served) / 1e6 / alone, 1.0)
             gather = (one.batch[0, seat] - 1) / max(float(one.rate_rps[0, seat]), 1e-9) * 1e3
             times = (requests.done - requests.intended) / 1e6 + gather
@@ -112,7 +114,7 @@ class Engine:
 
         tenant = int(mixes.tenants[0, seat])
         part = self.simulation.part(mixes.device, mixes.sharing, float(mixes.share[0, seat]), order)
-        trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part)
+        trace, first, _ = self.simulation.trace(mixes.device, tenant, batch, part, mixes.clock_mhz)
         due = None
         if rate > 0:
             cv = max(self.simulation.tenants[tenant].cv / float(np.sqrt(batch)), 0.05)

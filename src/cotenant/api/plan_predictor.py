@@ -46,7 +46,8 @@ class ClosedForm:
         # A tenant on a part of the device is slower than on the whole of it, neighbours or not.
         over_whole = slowdown * seats.alone / seats.whole
         stretched = Range(np.maximum(over_whole / spread, 1.0), over_whole, over_whole * spread)
-        watts = [self.simulation.power_w(mixes.device, *pair) for pair in zip(busy, bandwidth, strict=True)]
+        pairs = zip(busy, bandwidth, strict=True)
+        watts = [self.simulation.power_w(mixes.device, *pair, mixes.clock_mhz) for pair in pairs]
         memory = np.where(mixes.there, seats.memory, 0.0)
         basis = tuple(one or CLOSED for one in measured)
         return Predicted(Range(*ends), stretched, memory, busy, bandwidth, np.array(watts), basis)
@@ -107,12 +108,13 @@ class Seats:
                 rows.append([1.0, 1.0, *[0.0] * 5, 1.0, 1.0])
                 continue
             held = float("nan") if share == WHOLE else float(share)
-            one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held)
+            at = mixes.clock_mhz
+            one = simulation.profile(mixes.device, int(tenant), int(batch), mixes.sharing, held, clock_mhz=at)
             first = one.first_ms
             if one.outputs > 1 and batch > 1:  # a sequence joins alone, whatever else runs
-                first = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held).first_ms
+                first = simulation.profile(mixes.device, int(tenant), 1, mixes.sharing, held, clock_mhz=at).first_ms
             whole = one.alone_ms
-            if share != WHOLE:
+            if share != WHOLE or at is not None:
                 whole = simulation.profile(mixes.device, int(tenant), int(batch), "", float("nan")).alone_ms
             times = [one.alone_ms, first, one.step_ms, one.device_ms]
             rows.append([*times, one.holds, one.moves, one.memory_bytes, one.outputs, whole])

@@ -12,8 +12,10 @@ from cotenant.planning.solver.problem import Floats
 if TYPE_CHECKING:
     from cotenant.devices.simulated.device import SimulatedGpu
     from cotenant.planning.tenants_file import PlannedEntry
+    from cotenant.prediction.gpu import GpuSpec
     from cotenant.prediction.sharing.layout import Part
     from cotenant.prediction.sharing.trace import Trace
+    from cotenant.workloads.protocol import WorkloadSpec
 
 WHOLE = -1.0
 """Stands for the whole device where parts are numbers."""
@@ -21,6 +23,8 @@ NOT_VALIDATED = 0.5
 """Mean error that is assumed of a way to share that nothing was compared with."""
 ENGINE_DISAGREES = 0.15
 """Half-width for the closed form against the engine, beside the simulation's own error."""
+HOST_COUNTS = 0.5
+"""How much of a request's time on its host counts when software is chosen: neighbours may use the device meanwhile."""
 _TEMPERATURE_C = 60.0
 
 
@@ -57,28 +61,59 @@ class Simulation:
     ) -> None:
         self.tenants, self.gpus, self.risk = tenants, gpus, risk
         self._entries = [entries[tenant.name] for tenant in tenants]
-        self._profiles: dict[tuple[str, int, int, str, float], Profile] = {}
+        self._profiles: dict[tuple[str, int, int, str, float, float | None], Profile] = {}
         self.scale: Floats = np.ones(len(tenants))
         """By tenant: measured time alone over the simulated one."""
         self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
+        self._software: dict[tuple[str, int], str] = {}
+        self._choose_software()
 
-    def profile(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
+    def profile(
+        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+    ) -> Profile:
         """One of them; the share is a percentage of SMs, a number of a MIG profile, or NaN."""
-        key = (device, tenant, batch, sharing if np.isfinite(share) else "", share if np.isfinite(share) else WHOLE)
+        part = (sharing, share) if np.isfinite(share) else ("", WHOLE)
+        key = (device, tenant, batch, *part, clock_mhz)
         if key not in self._profiles:
-            self._profiles[key] = self._found(device, tenant, batch, sharing, share)
+            self._profiles[key] = self._found(device, tenant, batch, sharing, share, clock_mhz=clock_mhz)
         return self._profiles[key]
+
+    def spec(self, device: str, tenant: int, batch: int) -> "WorkloadSpec":
+        """What a tenant runs there, with the software that was chosen."""
+        spec = self.gpus[device].spec(self._entries[tenant].at_batch(batch))
+        software = self._software.get((device, tenant))
+        return spec if software is None else spec.model_copy(update={"software": software})
+
+    def _choose_software(self) -> None:
+        """Where there is a choice: the software whose largest batch keeps the device busy for the shortest time.
+
+        It is the better neighbour as well, so that the choice needn't wait for the mix.
+        """
+        for number, (tenant, entry) in enumerate(zip(self.tenants, self._entries, strict=True)):
+            for device in self.gpus if entry.software and len(entry.software) > 1 else ():
+                times = {}
+                for software in entry.software or ():
+                    self._software[device, number] = software
+                    one = self._found(device, number, tenant.batches[-1], "", float("nan"))
+                    times[software] = max(one.device_ms, one.alone_ms * HOST_COUNTS)
+                self._software[device, number] = min(times, key=times.__getitem__)
+
+    def softwares(self, tenant: int) -> dict[str, str]:
+        """By kind of device: what was chosen for a tenant, where there was a choice."""
+        return {device: software for (device, number), software in self._software.items() if number == tenant}
 
     def forget(self) -> None:
         """Find profiles anew; the scale has changed."""
         self._profiles.clear()
 
-    def trace(self, device: str, tenant: int, batch: int, part: "Part") -> "tuple[Trace, int, int]":
+    def trace(
+        self, device: str, tenant: int, batch: int, part: "Part", clock_mhz: float | None = None
+    ) -> "tuple[Trace, int, int]":
         """For the engine: the trace, the kernel of the first output, and how many outputs there are."""
-        gpu, entry = self.gpus[device], self._entries[tenant]
-        request = gpu.request(gpu.spec(entry.at_batch(batch)))
+        gpu = self.gpus[device]
+        request = gpu.request(self.spec(device, tenant, batch))
         outputs = sum(stage == "decode" for stage in request.stages) + 1
-        trace = gpu.trace(request, part, gpu.controls({}))
+        trace = gpu.trace(request, part, gpu.controls({} if clock_mhz is None else {"clock_mhz": clock_mhz}))
         scale = float(self.scale[tenant])
         if scale != 1:
             trace = replace(trace.slowed(scale), launch_ns=trace.launch_ns * scale)
@@ -120,19 +155,16 @@ class Simulation:
             errors.append(sum(seen) / len(seen) if seen else NOT_VALIDATED)
         return self._half(float(np.hypot.reduce([*errors, ENGINE_DISAGREES if closed else 0.0])))
 
-    def power_w(self, device: str, busy: float, bandwidth: float) -> float:
-        """On average, at its boost clock."""
-        from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
+    def power_w(self, device: str, busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
+        """On average, at its boost clock or at this one."""
+        return power_w(self.gpus[device].gpu, busy, bandwidth, clock_mhz)
 
-        gpu = self.gpus[device].gpu
-        curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))
-        leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
-        return float(min(curve.board_w + curve.dynamic_w[-1] + leaking, gpu.power.limit_w))
-
-    def _found(self, device: str, tenant: int, batch: int, sharing: str, share: float) -> Profile:
-        gpu, entry = self.gpus[device], self._entries[tenant]
+    def _found(
+        self, device: str, tenant: int, batch: int, sharing: str, share: float, *, clock_mhz: float | None = None
+    ) -> Profile:
+        gpu = self.gpus[device]
         part = self.part(device, sharing, share)
-        trace, first, outputs = self.trace(device, tenant, batch, part)
+        trace, first, outputs = self.trace(device, tenant, batch, part, clock_mhz)
         alone = _alone_ns(trace, trace.duration_ns.size) + trace.before_ns + trace.after_ns
         until = alone if first < 0 else _alone_ns(trace, first + 1) + trace.before_ns
         working = trace.duration_ns.sum()
@@ -144,9 +176,19 @@ class Simulation:
             device_ms=working / 1e6,
             holds=float((trace.occupancy * trace.duration_ns).sum() / working) * whole,
             moves=float((trace.dram * trace.duration_ns).sum() / working) * part.dram_share,
-            memory_bytes=float(gpu.memory_bytes(gpu.spec(entry.at_batch(batch)))),
+            memory_bytes=float(gpu.memory_bytes(self.spec(device, tenant, batch))),
             outputs=outputs if first >= 0 else 1,
         )
+
+
+def power_w(gpu: "GpuSpec", busy: float, bandwidth: float, clock_mhz: float | None = None) -> float:
+    """What a GPU draws on average while this share of it and of its bandwidth is used; None: at its boost clock."""
+    from cotenant.prediction.power.draw import Activity, leakage_w, power_curve
+
+    curve = power_curve(gpu, Activity(min(busy, 1.0), min(bandwidth, 1.0)))
+    leaking = float(leakage_w(gpu, np.array(_TEMPERATURE_C)))
+    at = curve.clocks_mhz[-1] if clock_mhz is None else clock_mhz
+    return float(min(curve.board_w + float(curve.dynamic_at(np.array(at))) + leaking, gpu.power.limit_w))
 
 
 def _alone_ns(trace: "Trace", kernels: int) -> float:

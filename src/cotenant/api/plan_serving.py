@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ from cotenant.text import amount
 
 if TYPE_CHECKING:
     from cotenant.planning.exports.model import Model
+    from cotenant.planning.mixes.devices import DeviceKind
     from cotenant.planning.mixes.judge import Minimise
     from cotenant.planning.mixes.moves import Move
-    from cotenant.planning.mixes.plan import ServingPlan
+    from cotenant.planning.mixes.plan import Measurement, ServingPlan
     from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
 
 SECONDS, RISK = 30.0, 0.1
@@ -28,6 +29,8 @@ class Planned:
     devices: str
     models: "Mapping[str, Model]"
     """By tenant."""
+    runs: tuple[str, ...] = ()
+    """What it rests on beside the simulation."""
 
 
 def plan_tenants(
@@ -39,53 +42,67 @@ def plan_tenants(
     risk: float = RISK,
     prices: Mapping[str, float] | None = None,
     runs: Sequence[Path] = (),
+    power_budget_w: float | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Planned:
     """The best plan that keeps every objective at the upper end of what is predicted.
 
     Args:
         tenants: A YAML file.
-        devices: What there is: `sim:a100-sxm4-80gb*4, sim:t4*2`.
+        devices: What there is: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
         minimise: `cost`, `energy` or `latency`.
         seconds: Time for the search, beside that of the predictions.
         risk: How often an objective may be missed if the prediction's error is what its validation says.
         prices: Dollars per hour by kind of device, before the file's and the table's.
         runs: Runs whose measurements correct the predictions; tenants are matched by name.
+        power_budget_w: All devices together draw no more, whatever they do: clocks are lowered until that holds.
         told: Called with a sentence when something is found.
 
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
     """
-    from cotenant.api.plan_devices import kinds_of
-    from cotenant.api.plan_engine import Engine
-    from cotenant.api.plan_evidence import use_runs
-    from cotenant.api.plan_predictor import ClosedForm
-    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.plan_devices import devices_of
+    from cotenant.api.plan_predictors import predictors_for
+    from cotenant.planning.mixes.budget import within_budget
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
 
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk has to be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
     file = read_tenants(tenants)
-    wanted = file.planned()
-    kinds, gpus = kinds_of(devices, {**file.prices, **(prices or {})}, priced=minimise == "cost")
-    told(f"describing {amount(len(wanted), 'tenant')} on {amount(len(kinds), 'kind')} of device")
-    rough = ClosedForm(Simulation(wanted, file.tenants, gpus, risk=risk))
-    if runs:
-        told(use_runs(runs, rough))
+    clocked = minimise == "energy" or power_budget_w is not None
+    own = {**file.prices, **(prices or {})}
+    there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
+    told(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
+    wanted, rough, closer = predictors_for(file, there, runs, risk=risk, source=str(tenants), told=told)
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
-    closer = Engine(rough.simulation, rough)
+
+    def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
+        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+
     try:
-        found = make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+        found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
     except Impossible as error:
-        could = _could(error.tenants, file, {kind.name for kind in kinds}, risk)
+        could = _could(error.tenants, file, {kind.name for kind in there.kinds}, risk) if there.gpus else None
         raise CotenantError(error.message, hint=could or error.hint) from None
-    return Planned(found, str(tenants), devices, {name: _model(entry) for name, entry in file.tenants.items()})
+    if found.measure is not None:
+        found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
+    models = {name: _model(entry) for name, entry in file.tenants.items()}
+    return Planned(found, str(tenants), devices, models, tuple(str(run) for run in runs))
+
+
+def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
+    """What measures a mix: the study of the tenants, with this mix and this way to share only."""
+    study = f"cotenant plan {tenants} --devices '{devices}' --study next.yaml; cotenant run next.yaml"
+    if len(measurement.tenants) < 2:
+        return study
+    names, way = ", ".join(measurement.tenants), measurement.sharing.partition(" ")[0]
+    return f"{study} --set 'mixes=[solo, {{groups: {{next: [{names}]}}}}]' --set 'sharing=[{way}]'"
 
 
 def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
     """Which device of the price table could serve these tenants, the cheapest first; None: none."""
-    from cotenant.api.plan_devices import kinds_of
+    from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
     from cotenant.planning.mixes.prices import PRICES
@@ -95,8 +112,9 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
     for kind in sorted(PRICES, key=lambda name: PRICES[name].usd_per_h):
         if f"sim:{kind}" in tried:
             continue
-        kinds, gpus = kinds_of(f"sim:{kind}*8", {}, priced=True)
-        counts = replicas_of(tenants, kinds, ClosedForm(Simulation(tenants, file.tenants, gpus, risk=risk)))
+        there = devices_of(f"sim:{kind}*8", {}, priced=True)
+        rough = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
+        counts = replicas_of(tenants, there.kinds, rough)
         if all(count is not None for count in counts):
             return f"sim:{kind} could: add it to --devices; or relax the objective"
     return None
@@ -107,7 +125,8 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
 
     Args:
         planned: The plan.
-        target: `cotenant`, `triton`, `vllm`, `kubernetes`, `ray` or `shell`.
+        target: `cotenant`, `triton`, `vllm`, `kubernetes` (and `kubernetes-device-plugin`, `kubernetes-hami`,
+            `kubernetes-kai`), `ray` or `shell`.
         folder: Where; made if it isn't there.
 
     Raises:
@@ -171,18 +190,15 @@ def write_plan(planned: Planned, path: Path) -> None:
     runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
     head = f"# {planned.source} on {planned.devices}; written by `cotenant plan`.\n"
     try:
-        path.write_text(head + write(to_document(planned.plan, runs)), encoding="utf-8")
+        path.write_text(head + write(to_document(planned.plan, runs, planned.runs)), encoding="utf-8")
     except OSError as error:
         raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
 
 
-_NOT_RUN = ("rate", "load", "slo", "batch", "near", "apart", "replicas", "isolation", "job", "priority", "share")
-
-
 def _model(entry: "PlannedEntry") -> "Model":
+    from cotenant.api.plan_study import runs_of
     from cotenant.planning.exports.model import Model
 
-    given = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(_NOT_RUN))
     return Model(
         workload=entry.workload,
         generates=entry.mode == "generate",
@@ -190,5 +206,5 @@ def _model(entry: "PlannedEntry") -> "Model":
         tokens=entry.tokens,
         dtype=entry.dtype,
         weights=entry.weights,
-        runs=given,
+        runs=runs_of(entry),
     )

@@ -88,7 +88,7 @@ def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], lis
     there = {folder.run: folder for folder in beside}
     lost = sum(source.name not in there for source in runs)
     known = (there[source.name] for source in runs if source.name in there)
-    folders = [folder for folder in known if _same(folder, place)]
+    folders = [folder for folder in known if same_kind(folder, place)]
     if not folders:
         raise PredictionError(
             f"the database at {home} has no run on {place.kind}",
@@ -101,7 +101,7 @@ def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], lis
 def _require_same(folder: "RunFolder", place: "Place") -> None:
     from cotenant.analyse.sharing.peaks import described
 
-    if not _same(folder, place):
+    if not same_kind(folder, place):
         kind = kind_of(described(folder.manifest))
         simulated = " (simulated)" if folder.manifest.get("simulated") else ""
         raise PredictionError(
@@ -110,7 +110,8 @@ def _require_same(folder: "RunFolder", place: "Place") -> None:
         )
 
 
-def _same(folder: "RunFolder", place: "Place") -> bool:
+def same_kind(folder: "RunFolder", place: "Place") -> bool:
+    """Whether a run was measured (or simulated, as the device is) on this kind of device."""
     from cotenant.analyse.sharing.peaks import described
 
     simulated = bool(folder.manifest.get("simulated"))

@@ -36,18 +36,23 @@ class Place:
 
 def place_of(study: "Study", device: str | None) -> Place:
     """The study's device, or the one named. Raises DeviceError."""
+    return place_at(study.device if device is None else device)
+
+
+def place_at(device: str) -> Place:
+    """The device of that name. Raises DeviceError."""
     from cotenant.analyse.sharing.peaks import cores_of
     from cotenant.api.prediction_evidence import kind_of
     from cotenant.devices import find_device
 
-    found = find_device(study.device if device is None else device)
+    found = find_device(device)
     description = found.describe()
     return Place(
         name=found.name,
         kind=kind_of(description),
         simulated=found.simulated,
         modes=tuple(mode.mode for mode in found.sharings() if mode.available),
-        cores=cores_of({"device_description": description}) if found.name == "cpu" else 0,
+        cores=cores_of({"device_description": description}) if found.kind == "cpu" else 0,
         device=found,
     )
 
@@ -68,7 +73,7 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
     from cotenant.prediction.interference.forecasting import Asked
     from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF, GPU, GPU_PRIOR_HALF
 
-    matched = {name: _solo_of(name, entry, learnt.found.solos) for name, entry in study.tenants.items()}
+    matched = {name: solo_of(name, entry, learnt.found.solos) for name, entry in study.tenants.items()}
     names, keys, solos = _everybody(study, matched, learnt.found.solos)
     common: dict[str, Any] = {
         "device": place.name,
@@ -89,14 +94,14 @@ def asked_of(study: "Study", place: Place, learnt: "Learnt", *, study_name: str,
             )
         return Asked(
             **common,
-            **_on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
+            **on_cpu([solo for solo in solos if solo is not None], place.cores, learnt.bytes_per_s),
             variances=CPU,
             prior_half=CPU_PRIOR_HALF,
         )
     return Asked(**common, **_on_gpu(study, place, names, solos, exact=exact), variances=GPU, prior_half=GPU_PRIOR_HALF)
 
 
-def _solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
+def solo_of(name: str, entry: "TenantEntry", solos: "Sequence[SoloTenant]") -> "SoloTenant | None":
     """The measured tenant that this is: the same workload, and nothing that the study states is different."""
     stated = {"batch": entry.batch, "seq": entry.seq, "dtype": entry.dtype, "threads": entry.threads}
     fits = [
@@ -134,7 +139,8 @@ def _loads(study: "Study") -> "dict[str, Load]":
     return {name: load for name, load in loads.items() if load.open}
 
 
-def _on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None) -> dict[str, Any]:
+def on_cpu(solos: "Sequence[SoloTenant]", cores: int, bytes_per_s: float | None) -> dict[str, Any]:
+    """Features, priors by way to share, times and memory of tenants of a CPU that were measured alone."""
     import numpy as np
 
     from cotenant.prediction.interference.cpu_profiles import CpuProfiles, roofline_shared
@@ -167,7 +173,7 @@ def _on_gpu(
     from cotenant.prediction.interference.fluid import in_turns, side_by_side
     from cotenant.prediction.interference.gpu_profiles import profiles_of
 
-    gpu = _simulated(place)
+    gpu = twin_of(place)
     traces = [
         _trace(gpu, study.tenants[name].spec() if name in study.tenants else _spec(solo))
         for name, solo in zip(names, solos, strict=True)
@@ -193,8 +199,8 @@ def _on_gpu(
     }
 
 
-def _simulated(place: Place) -> "SimulatedGpu":
-    """The GPU of the catalogue that stands for the device."""
+def twin_of(place: Place) -> "SimulatedGpu":
+    """The GPU of the catalogue that stands for the device. Raises PredictionError: none does."""
     from cotenant.devices.simulated.catalogue.find import gpu_names
     from cotenant.devices.simulated.device import SimulatedGpu, open_simulated
 

@@ -24,6 +24,7 @@ def run(
     *,
     device: str | None = None,
     devices: str | None = None,
+    tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
     resume: Path | None = None,
@@ -33,9 +34,11 @@ def run(
     """Carry a study out.
 
     Args:
-        study: A built-in study's name, a YAML file, or a study; None with ``resume``.
-        device: Where, instead of the study's own device.
+        study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
+            None with ``resume``.
+        device: Where, instead of the study's own device; of a plan, which of its devices.
         devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
+        tenants: A study file whose tenants, mixes and sharing are taken instead of the study's own.
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
@@ -49,7 +52,8 @@ def run(
     from cotenant.measure.session import carry_out
 
     if resume is not None:
-        if study is not None or device is not None or devices is not None or overrides or calibrate is not None:
+        given = (study, device, devices, tenants, calibrate)
+        if overrides or any(one is not None for one in given):
             raise RunFolderError(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
@@ -58,6 +62,7 @@ def run(
     else:
         if study is None:
             raise StudyError("There is no study to carry out.", hint="name one, e.g. quick; or a run to resume")
+        study, overrides = _about(study, tenants, overrides)
         if calibrate is not None:
             study = _calibrated(study, overrides, calibrate)
             overrides = ()
@@ -73,6 +78,7 @@ def dry_run(
     *,
     device: str | None = None,
     devices: str | None = None,
+    tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
     out: Path = Path("runs"),
 ) -> "Forecast":
@@ -87,6 +93,7 @@ def dry_run(
     from cotenant.measure.earlier import earlier
     from cotenant.study.workload_check import check_workloads
 
+    study, overrides = _about(study, tenants, overrides)
     plan, place = _unchecked(study, device, devices, overrides)
     unknown = check_workloads(plan.study, execute=False)
     known = earlier(out, plan.study, place.name)
@@ -104,6 +111,19 @@ def dry_run(
         wall_s=known.wall_s * scale if place.simulated and scale is not None else None,
         problems=tuple(impossible(plan.study, known.alone_s or _alone_s(plan.study, place))),
     )
+
+
+def _about(
+    study: str | Path | Study, tenants: str | Path | None, overrides: Sequence[str]
+) -> tuple[str | Path | Study, Sequence[str]]:
+    """The study, with the tenants of another file if one is named; overrides are then part of it."""
+    if tenants is None:
+        return study, overrides
+    from cotenant.study.files import load_with_tenants
+
+    if isinstance(study, Study):
+        raise StudyError("a study that is data has its own tenants", hint="name a built-in study or a file")
+    return load_with_tenants(study, tenants, overrides), ()
 
 
 def _computed(forecast: "Forecast", study: Study, place: "Device") -> "Forecast":
@@ -164,13 +184,18 @@ def resolved(
 def _unchecked(
     study: str | Path | Study, device: str | None, devices: str | None, overrides: Sequence[str]
 ) -> "tuple[RunPlan, Device]":
+    from cotenant.api.plan_study import planned_study
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
     from cotenant.study.files import load_study, study_from
 
     if not isinstance(study, Study):
-        study = load_study(study, overrides)
+        planned = planned_study(study, device if devices is None else devices)
+        if planned is not None:
+            study, device, devices = study_from(planned, overrides), None, None
+        else:
+            study = load_study(study, overrides)
     elif overrides:
         study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
     if device is not None and devices is not None:

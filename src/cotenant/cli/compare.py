@@ -16,6 +16,7 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare main RUN                     before, now
            cotenant compare main RUN --markdown          for a pull request
            cotenant compare RUN RUN RUN ...              when did it change?
+           cotenant compare plan.yaml RUN                a plan and what was measured of it
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
 else is ambiguous. The chance of a single false `slower` in the whole table is at most 5 %. Where the
@@ -46,7 +47,7 @@ def margin_of(ctx: click.Context, param: click.Parameter, text: str) -> float:
 def command(
     *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
 ) -> int:
-    """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name."""
+    """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name, or first a plan."""
     from cotenant.api.compare import compare, save_baseline
 
     if name is not None:
@@ -57,6 +58,8 @@ def command(
         return Exit.OK
     if len(runs) < 2:
         raise click.UsageError("Name two runs, before and now; or give one a name with --save NAME.")
+    if runs[0].endswith((".yaml", ".yml")):
+        return _with_plan(runs, as_json=as_json)
     found = compare(runs, margin=margin)
     if as_json:
         show_json(found)
@@ -67,6 +70,22 @@ def command(
     if getattr(found, "withheld", None):
         return Exit.NOT_READY
     return Exit.BREACH if found.regression else Exit.OK
+
+
+def _with_plan(names: tuple[str, ...], *, as_json: bool) -> int:
+    from pathlib import Path
+
+    from cotenant.api.plan_reality import compare_plan
+    from cotenant.reporting.terminal.plan_reality import reality_parts
+
+    found = compare_plan(Path(names[0]), names[1:])
+    if as_json:
+        show_json(found)
+    else:
+        show(*reality_parts(found.rows, simulated=found.simulated))
+    if found.missed:
+        return Exit.BREACH
+    return Exit.OK if found.as_planned else Exit.NOT_READY
 
 
 def _markdown(found: "Comparison | History", *, explain: bool) -> str:

@@ -168,5 +168,12 @@ def _readable(columns: int) -> int:
     return max(min(columns, 100) - 2, 50)
 
 
+def entry() -> int:
+    """The program `cotenant`: one command line in a process that is watched."""
+    from cotenant.cli.guarded import guarded
+
+    return guarded(main)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry())

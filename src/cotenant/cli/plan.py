@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     from cotenant.planning.assignment import Objective
     from cotenant.planning.mixes.judge import Minimise
 
-TARGETS = ("cotenant", "triton", "vllm", "kubernetes", "ray", "shell")
+TARGETS = (
+    "cotenant", "triton", "vllm", "kubernetes", "kubernetes-device-plugin", "kubernetes-hami", "kubernetes-kai", "ray",
+    "shell",
+)  # fmt: skip
 EPILOG = """\b
 Examples:  cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4"
            cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*2,sim:t4*4" --minimise energy
            cotenant plan tenants.yaml --devices "sim:a100-sxm4-80gb*4" --export out --for kubernetes
+           cotenant plan tenants.yaml --devices cpu --study measure.yaml
+           cotenant plan tenants.yaml --devices cpu --from RUN --out plan.yaml
            cotenant plan --check plan.yaml
            cotenant plan jobs.yaml --objective energy --power-budget 2kW
            cotenant plan --compare --work sgemm
@@ -30,14 +35,15 @@ tenants.yaml: tenants:
 jobs.yaml:    - {name: train, class: bert, gpus: 4, time: 2h}
               - {name: embed, core_share: 0.3, activity: 0.5, time: 30min, share: true}
 
-Tenants are planned for with the simulation; jobs on the GPUs of the database (`cotenant db`), from
-measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a check can't tell.
+Tenants are planned for with the simulation on GPUs and with runs on CPUs; jobs on the GPUs of the
+database (`cotenant db`), from measured profiles. The exit code is 3 if an objective can't be kept, and 2
+if a check can't tell.
 """
 
 
 @click.command("plan", epilog=EPILOG)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:a100-sxm4-80gb*4,sim:t4.")
+@click.option("--devices", metavar="LIST", help="For tenants: what there is, e.g. sim:t4*4,cuda:0, cpu or fleet.yaml.")
 @click.option("--minimise", type=click.Choice(["cost", "energy", "latency"]), default="cost", show_default=True,
               help="For tenants: what counts.")  # fmt: skip
 @click.option("--time", "seconds", metavar="TIME", type=duration, default="30s", show_default=True,
@@ -51,6 +57,8 @@ measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a 
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="For tenants: write the plan there.")
 @click.option("--page", "html", metavar="FILE", type=click.Path(path_type=Path),
               help="For tenants: write the plan as an HTML page.")  # fmt: skip
+@click.option("--study", "study", metavar="FILE", type=click.Path(path_type=Path),
+              help="For tenants: only write the study that a plan for a real device needs.")  # fmt: skip
 @click.option("--export", "folder", metavar="DIR", type=click.Path(path_type=Path),
               help="For tenants: write configuration files there.")  # fmt: skip
 @click.option("--for", "target", type=click.Choice(TARGETS), default="cotenant", show_default=True,
@@ -61,7 +69,7 @@ measured profiles. The exit code is 3 if an objective can't be kept, and 2 if a 
 @click.option("--objective", type=click.Choice(["time", "energy", "fairness"]), default="time", show_default=True,
               help="For jobs: what counts.")  # fmt: skip
 @click.option("--power-budget", "power_budget_w", metavar="POWER", type=power,
-              help="For jobs: all GPUs together, e.g. 2kW.")  # fmt: skip
+              help="All GPUs together, e.g. 2kW; for tenants, whatever they do.")  # fmt: skip
 @click.option("--compare", "comparing", is_flag=True, help="Replay drawn jobs under every policy instead.")
 @click.option("--draws", type=click.IntRange(min=2), default=20, show_default=True, help="For --compare.")
 @click.option("--drawn-jobs", "count", type=click.IntRange(min=1), default=2000, show_default=True,
@@ -84,6 +92,7 @@ def command(
     was: Path | None,
     out: Path | None,
     html: Path | None,
+    study: Path | None,
     folder: Path | None,
     target: str,
     checking: Path | None,
@@ -106,11 +115,14 @@ def command(
     if file is not None and _holds_tenants(file, devices):
         if devices is None:
             raise click.UsageError("Say which devices there are, e.g. --devices sim:a100-sxm4-80gb*4.")
+        if study is not None:
+            _study(file, devices, study)
+            context.exit(Exit.OK)
         wanted = cast("Minimise", minimise)
         context.exit(
             _tenants(
                 file, devices, wanted, seconds, risk,
-                runs=runs, was=was, out=out, html=html,
+                power_budget_w=power_budget_w, runs=runs, was=was, out=out, html=html,
                 folder=folder, target=target, everything=everything, as_json=as_json,
             )
         )  # fmt: skip
@@ -128,14 +140,17 @@ def _holds_tenants(file: Path, devices: str | None) -> bool:
 
 def _tenants(
     file: Path, devices: str, minimise: "Minimise", seconds: float, risk: float,
-    *, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None, folder: Path | None,
-    target: str, everything: bool, as_json: bool,
+    *, power_budget_w: float | None, runs: tuple[Path, ...], was: Path | None, out: Path | None, html: Path | None,
+    folder: Path | None, target: str, everything: bool, as_json: bool,
 ) -> int:  # fmt: skip
     from cotenant.api.plan_serving import export_plan, moves_from, plan_tenants, write_plan, write_plan_page
     from cotenant.reporting.terminal.serving_plan import moves_table, serving_plan_parts
 
     talk = console(talk=True)
-    planned = plan_tenants(file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, told=talk.print)
+    planned = plan_tenants(
+        file, devices, minimise=minimise, seconds=seconds, risk=risk, runs=runs, power_budget_w=power_budget_w,
+        told=talk.print,
+    )  # fmt: skip
     moves = () if was is None else moves_from(planned, was)
     if as_json:
         show_json(planned.plan if was is None else {"plan": planned.plan, "moves": moves})
@@ -151,6 +166,13 @@ def _tenants(
         for path in export_plan(planned, target, folder):
             talk.print(f"wrote {path}")
     return Exit.OK if planned.plan.keeps_all else Exit.BREACH
+
+
+def _study(file: Path, devices: str, out: Path) -> None:
+    from cotenant.api.plan_study import write_study
+
+    write_study(file, devices, out)
+    console(talk=True).print(f"wrote {out}; then: cotenant run {out}, and plan again with --from RUN")
 
 
 def _check(path: Path, *, as_json: bool) -> int:

@@ -20,6 +20,7 @@ Examples:  cotenant run quick
            cotenant run mine.yaml --device cpu --set budget=5min
            cotenant run quick --dry-run
            cotenant run variability-mini --devices all
+           cotenant run capacity --tenants mine.yaml
            cotenant run mine.yaml --active --width 10%
            cotenant run --resume RUN
 
@@ -34,6 +35,8 @@ disk about every second: whatever ends a run early, `--resume` goes on where it 
 @click.option(
     "--devices", metavar="GROUP", help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4."
 )
+@click.option("--tenants", "tenants_of", metavar="FILE",
+              help="Carry STUDY out with the tenants, mixes and sharing of this file.")  # fmt: skip
 @click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Change one key of the study; repeatable.")
 @click.option(
     "--dry-run", is_flag=True, help="Only say which trials there would be, and the time and memory they need."
@@ -55,6 +58,7 @@ def command(
     study: str | None,
     device: str | None,
     devices: str | None,
+    tenants_of: str | None,
     overrides: tuple[str, ...],
     dry_run: bool,
     out: Path,
@@ -68,12 +72,10 @@ def command(
     as_json: bool,
 ) -> int:
     """Carry out STUDY: the name of a built-in study (`cotenant studies`) or a YAML file."""
-    if study is None and (resume is None or dry_run):
-        raise click.UsageError(
-            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
-        )
+    _require_study(study, tenants_of, needed=resume is None or dry_run, active=active)
     if study is not None and dry_run:
-        return _forecast(study, device, devices, overrides, out, as_json=as_json)
+        where = {"device": device, "devices": devices, "tenants": tenants_of, "overrides": overrides, "out": out}
+        return _forecast(study, where, as_json=as_json)
 
     if active:
         options = {"device": device, "overrides": overrides, "width": width, "out": out}
@@ -99,6 +101,7 @@ def command(
                 study,
                 device=device,
                 devices=devices,
+                tenants=tenants_of,
                 overrides=overrides,
                 out=out,
                 resume=resume,
@@ -119,6 +122,15 @@ def command(
 
         console(talk=True).print(f"report: {report(result.folder).html}", soft_wrap=True, highlight=False)
     return Exit.OK if result.usable else Exit.NOT_READY
+
+
+def _require_study(study: str | None, tenants_of: str | None, *, needed: bool, active: bool) -> None:
+    if study is None and needed:
+        raise click.UsageError(
+            "Name a study, e.g. `cotenant run quick`; `cotenant studies` lists those that are built in."
+        )
+    if tenants_of is not None and (study is None or active):
+        raise click.UsageError("--tenants goes with a study, e.g. `cotenant run capacity --tenants mine.yaml`.")
 
 
 def _actively(study: str | None, devices: str | None, options: dict[str, Any], *, quiet: bool) -> "ActiveResult":
@@ -146,13 +158,11 @@ def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
     return Exit.OK
 
 
-def _forecast(
-    study: str, device: str | None, devices: str | None, overrides: tuple[str, ...], out: Path, *, as_json: bool
-) -> int:
+def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
     from cotenant.api.run import dry_run
     from cotenant.reporting.terminal.forecast import forecast_tables
 
-    forecast = dry_run(study, device=device, devices=devices, overrides=overrides, out=out)
+    forecast = dry_run(study, **options)
     if as_json:
         show_json(forecast)
     else:

@@ -92,12 +92,13 @@ def servers_command(*, as_json: bool) -> None:
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", help="Of the weights."
 )
+@click.option("--gguf", is_flag=True, help="Also as model.gguf, for llama.cpp; models of the Llama family.")
 @as_json
-def export_command(*, name: str, folder: Path, seed: int, dtype: str, as_json: bool) -> None:
+def export_command(*, name: str, folder: Path, seed: int, dtype: str, gguf: bool, as_json: bool) -> None:
     """Write model NAME into DIR: configuration, random safetensors, tokenizer and chat template, for any server."""
     from cotenant.api.lists import export_workload
 
-    found = export_workload(name, folder, seed=seed, dtype=dtype)
+    found = export_workload(name, folder, seed=seed, dtype=dtype, gguf=gguf)
     if as_json:
         show_json(found)
     else:

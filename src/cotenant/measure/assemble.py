@@ -58,10 +58,7 @@ def assemble(trial: Trial, outcomes: Sequence[SeatOutcome], around: Circumstance
     timing = around.timing
     stops = [stop for outcome in outcomes if (stop := outcome.stopped_ns) is not None]
     complete_until = min(stops) if stops else None
-    counted = [
-        in_window(outcome.requests, timing, complete_until) if outcome.requests is not None else np.empty(0, bool)
-        for outcome in outcomes
-    ]
+    counted = [in_window(outcome, timing, complete_until) for outcome in outcomes]
     facts = [facts_of(outcome, mask) for outcome, mask in zip(outcomes, counted, strict=True)]
     failed = failures(
         CheckedTrial(

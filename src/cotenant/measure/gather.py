@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from cotenant.analyse.estimates.warmup import classify
+from cotenant.errors import HUNG_UP
 from cotenant.measure.checks import CheckedTenant
 from cotenant.measure.tenants.messages import SeatReady, SeatResult
 from cotenant.tenancy.nouns import Tenant
 from cotenant.tenancy.records import MISSING_NS, Columns, Int64s
 from cotenant.workloads.protocol import Properties
 
+TOKENS = ("tokens_in", "tokens_out", "tokens_reasoning")
+"""Columns of the records that count tokens."""
 MODEL_ERROR = "model_error"
 """What a simulated tenant says about how far it may be off."""
 
@@ -90,9 +93,16 @@ def with_unserved(recorded: RequestColumns, schedule: Int64s, window_end_ns: int
     )
 
 
-def in_window(requests: RequestColumns, timing: Timing, complete_until_ns: int | None) -> np.ndarray:
-    """Due in the window, and done (or never done) while every tenant was active."""
+def in_window(outcome: SeatOutcome, timing: Timing, complete_until_ns: int | None) -> np.ndarray:
+    """Due in the window, and done (or never done) while every tenant was active; not what the load itself gave up."""
+    requests = outcome.requests
+    if requests is None:
+        return np.empty(0, bool)
     due = (requests.intended >= timing.window_start_ns) & (requests.intended < timing.window_end_ns)
+    kinds = outcome.result.kinds if outcome.result else ()
+    if HUNG_UP in kinds and requests.answers:
+        given_up = requests.answers["kind"] == kinds.index(HUNG_UP)
+        due[: given_up.size] &= ~given_up
     return due if complete_until_ns is None else due & (requests.done <= complete_until_ns)
 
 
@@ -159,7 +169,7 @@ def request_table(outcomes: Sequence[SeatOutcome], counted: Sequence[np.ndarray]
         for name, values in columns.items():
             parts.setdefault(name, []).append(values)
     table = {name: np.concatenate(values) for name, values in parts.items()}
-    nothing = {"tokens_in": MISSING_NS, "tokens_out": MISSING_NS, "error": None}
+    nothing = {**dict.fromkeys(TOKENS, MISSING_NS), "error": None}
     return {name: values for name, values in table.items() if name not in nothing or (values != nothing[name]).any()}
 
 
@@ -167,17 +177,18 @@ def _answers(outcome: SeatOutcome, requests: RequestColumns) -> dict[str, np.nda
     """Tokens and kinds of error: what a server says of its answers, or how many tokens its stages make."""
     size = requests.intended.size
     recorded = requests.slot_ends.shape[1]
-    tokens_in, tokens_out = np.full(size, MISSING_NS, np.int64), np.full(size, MISSING_NS, np.int64)
+    tokens = {name: np.full(size, MISSING_NS, np.int64) for name in TOKENS}
     error = np.full(size, None, object)
     slots = () if outcome.ready is None else outcome.ready.slots
     if requests.answers:
-        tokens_in[:recorded], tokens_out[:recorded] = requests.answers["tokens_in"], requests.answers["tokens_out"]
+        for name in TOKENS:
+            tokens[name][:recorded] = requests.answers[name]
         kinds = outcome.result.kinds if outcome.result else ()
         for position, kind in enumerate(kinds):
             error[:recorded][requests.answers["kind"] == position] = kind
     elif "prefill" in slots and "decode" in slots:  # a model that generates makes one token in each of them
-        tokens_out[:recorded] = 1 + slots.count("decode")
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "error": error}
+        tokens["tokens_out"][:recorded] = 1 + slots.count("decode")
+    return {**tokens, "error": error}
 
 
 def stage_table(outcomes: Sequence[SeatOutcome]) -> Columns:

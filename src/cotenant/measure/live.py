@@ -1,5 +1,6 @@
 """Carries out trials on a real device: tenants are placed, started together, watched, and their records gathered."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from cotenant.measure.gather import SeatOutcome, Timing
 from cotenant.measure.preconditions import Preconditions
 from cotenant.measure.provenance import now_utc
 from cotenant.measure.sampler import Sampler, Samples
+from cotenant.measure.server_metrics import probes_of
 from cotenant.measure.tenants.arena import Board, shared_memory_fd
 from cotenant.measure.tenants.fixtures import Fixtures
 from cotenant.measure.tenants.host_process import HostProcess
@@ -240,7 +242,10 @@ class LiveBench:
             windows = [Window(trial, times, seats) for (trial, times, _), seats in zip(laid_out, sequence, strict=True)]
             hosts = list(dict.fromkeys(seat.host for window in windows for seat in window.seats))
             own = OwnUseProbe([*(host.pid for host in hosts), *self._pool.servers()])
-            with Sampler(self._device.name, [*probes, own]) as sampler:
+            asked = {seat.tenant.name: seat.ready.facts.get("metrics") for window in windows for seat in window.seats}
+            with contextlib.ExitStack() as stack:
+                servers = [stack.enter_context(probe) for probe in probes_of(asked.items())]
+                sampler = stack.enter_context(Sampler(self._device.name, [*probes, own, *servers]))
                 serve_sequence(windows, self._board)
             samples = sampler.samples()
             found = []

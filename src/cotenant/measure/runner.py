@@ -11,7 +11,7 @@ from cotenant import interruption
 from cotenant.analyse.estimates.sequential import anytime_interval
 from cotenant.analyse.sharing.slowdown import CurrentSlowdown, RunningSlowdowns
 from cotenant.errors import SharingUnavailable, TenantFailed
-from cotenant.measure import calibration, stopping
+from cotenant.measure import bracketing, calibration, stopping
 from cotenant.measure.bench import Bench
 from cotenant.measure.events import BlockDone, CurrentEstimate, Listener, Noticed, Preparing, TrialDone, TrialStarted
 from cotenant.measure.plan import RunPlan
@@ -58,6 +58,7 @@ class Runner:
     def run(self) -> str:
         """Go on until there is a reason to stop; gives the reason."""
         why = self._run()
+        self._bracket("after")
         now = [one.estimate.relative_half_width for one in self._seen.current()]
         widths = sorted(width for width in now if width is not None)
         self._folder.update_manifest(
@@ -80,6 +81,7 @@ class Runner:
                 self._seen.add(observations(runs, raw=False))
         self._calibrate(done)
         self._get_to_know(done)
+        self._bracket("before")
         rule = self._rule()
         elapsed: list[float] = []
         look_from = 0.0
@@ -250,6 +252,16 @@ class Runner:
             lengths = windows.Windows(float(kept["window_s"]), float(kept["lead_s"]))
             self._study = windows.with_windows(self._study, lengths)
             self._plan = self._plan.with_study(self._study)
+
+    def _bracket(self, moment: bracketing.Moment) -> None:
+        """Servers alone with all others stopped."""
+        done = self._folder.committed()
+        for trial in bracketing.bracket_trials(self._study, moment, windows.expected(self._study)):
+            if trial.number not in done:
+                interruption.obey()
+                self._listener(Preparing(f"measuring {trial.mix} alone, with the other servers stopped"))
+                self._bench.refresh()
+                self._folder.commit(self._bench.carry_out(trial, session=self._session, rates=self._rates))
 
     def _calibrate(self, done: frozenset[int]) -> None:
         """Before the first block, once per run: the instrument, and what 100 % load means."""

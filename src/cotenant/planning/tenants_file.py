@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
@@ -18,9 +18,10 @@ from cotenant.study.values import Count, Name, Seconds, one_of, read_duration
 from cotenant.study.words import did_you_mean, expected, shown
 from cotenant.tenancy.nouns import Frozen
 from cotenant.text import amount
-from cotenant.workloads.protocol import WorkloadSpec
+from cotenant.workloads.protocol import Software, WorkloadSpec
 
 LARGEST_FILE = 256 * 1024
+SOFTWARES: tuple[str, ...] = get_args(Software)
 STRETCH = 2.0
 """A job without `within` may take this many times its time."""
 _RATE = re.compile(r"^(\d+(?:\.\d*)?|\.\d+)\s*/\s*(s|min|h)$")
@@ -75,6 +76,17 @@ def _names(value: Any) -> frozenset[str]:
     return frozenset(names)
 
 
+def _softwares(value: Any) -> tuple[str, ...]:
+    named = [value] if isinstance(value, str) else value
+    if not isinstance(named, list) or not named:
+        raise expected(f"a software or a list of them: {', '.join(SOFTWARES)}", value)
+    for one in named:
+        if one not in SOFTWARES:
+            near = did_you_mean(str(one), SOFTWARES)
+            raise ValueError(f"there is no software {shown(str(one))}{near or '; there are ' + ', '.join(SOFTWARES)}")
+    return tuple(dict.fromkeys(named))
+
+
 class JobEntry(Frozen):
     """Work with an end."""
 
@@ -88,6 +100,9 @@ class PlannedEntry(TenantEntry):
 
     batch: Annotated[tuple[int, ...], PlainValidator(_batches)] = Field(  # type: ignore[assignment]
         default=(1,), description="Items served at once: a number, a list or a range.", examples=["1..16"]
+    )
+    software: Annotated[tuple[str, ...], PlainValidator(_softwares)] | None = Field(  # type: ignore[assignment]
+        default=None, description="How it is executed; of a list, the plan chooses.", examples=[["eager", "compile"]]
     )
     rate: Annotated[float, PlainValidator(_rate)] | None = Field(
         default=None, description="Items per second.", examples=["20/s"]
@@ -120,7 +135,7 @@ class PlannedEntry(TenantEntry):
 
     def at_batch(self, batch: int) -> WorkloadSpec:
         """Which workload, at which size, serving this many items at once."""
-        return self.model_copy(update={"batch": batch}).spec()
+        return self.model_copy(update={"batch": batch, "software": self.software[0] if self.software else None}).spec()
 
     def planned(self, name: str) -> ServingTenant:
         """In planning's terms."""
@@ -136,6 +151,7 @@ class PlannedEntry(TenantEntry):
             objectives=self.slo or (),
             cv=self.load.cv if self.load else 1.0,
             batches=self.batch,
+            software=self.software[0] if self.software else "eager",
             share=share,
             priority=self.priority,
             isolation=self.isolation,  # type: ignore[arg-type] # checked above

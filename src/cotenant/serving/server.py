@@ -2,9 +2,11 @@
 
 import asyncio
 import ipaddress
+import math
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from cotenant.errors import ServingError
+from cotenant.interruption import ONE_WISH_S
 from cotenant.serving.http.app import Application, Limits
 from cotenant.serving.opening import opened
 from cotenant.serving.recording import MOST_BYTES, Recorder
@@ -126,10 +129,15 @@ def _server(uvicorn: Any, config: Any, service: Service, drain_s: float) -> Any:
 
     class Server(uvicorn.Server):  # type: ignore[misc]
         draining: asyncio.Task[None] | None = None
+        asked_s = -math.inf
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             del frame
             loop = service_loop
+            again = time.monotonic() - self.asked_s < ONE_WISH_S
+            self.asked_s = time.monotonic()
+            if again:  # one wish, sent to the process and to its group
+                return
             if service.draining:
                 self.force_exit = self.should_exit = True
                 if sig == signal.SIGTERM:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cotenant.tenancy.records import CANARY, MISSING_NS, Int64s, TokenTimes, TrialRecords
+from cotenant.tenancy.records import CANARY, MISSING_NS, TOKEN_STAGES, Int64s, TokenTimes, TrialRecords
 
 Bools = npt.NDArray[np.bool_]
 
@@ -57,6 +57,9 @@ class Counted(NamedTuple):
     canary_us: float | None
     model_error: str | None
     tokens_out: int | None
+    rate_rps: float | None
+    ttft_ns: float | None
+    tpot_ns: float | None
 
 
 def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, TokenTimes | None]]:
@@ -68,6 +71,7 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
         latency = mine.latency()
         device = mine.device_ns[mine.device_known & mine.served]
         slo_ms, ttft_ms, tpot_ms = (_number(tenant, name) for name in ("slo_ms", "ttft_slo_ms", "tpot_slo_ms"))
+        times = mine.token_times(_gaps(records, str(tenant["tenant"])))
         kept = (mine.latency_within(slo_ms), mine.ttft_within(ttft_ms), mine.tpot_within(tpot_ms))
         counted.append(
             (
@@ -111,9 +115,12 @@ def count_trial(records: TrialRecords, run: str) -> list[tuple[Counted, Int64s, 
                     canary_us=_canary(records, str(tenant["tenant"])),
                     model_error=tenant.get("model_error"),
                     tokens_out=mine.tokens_made(),
+                    rate_rps=_number(tenant, "rate_rps"),
+                    ttft_ns=None if times is None else _mean(times.ttft_ns),
+                    tpot_ns=None if times is None else _mean(times.tpot_ns),
                 ),
                 latency,
-                mine.token_times(),
+                times,
             )
         )
     return sorted(counted, key=lambda one: (one[0].of, one[0].tenant))
@@ -134,6 +141,7 @@ class _Requests:
         self.first_ns, self.first_known = self._times("first_ns")
         self.device_ns, self.device_known = self._times("device_ns")
         self.tokens, self.tokens_known = self._times("tokens_out")
+        self.seq, _ = self._times("seq")
         self.served: Bools = _true(columns, "ok", self._size)[self._due] & self.done_known
 
     def latency(self) -> Int64s:
@@ -161,14 +169,20 @@ class _Requests:
         known = self.served & self.first_known & self.tokens_known
         return known & _within(self.done_ns - self.first_ns, limit_ms * (self.tokens - 1), or_else=self.tokens == 1)
 
-    def token_times(self) -> TokenTimes | None:
-        """To the first token and per output token of those served; None: none has a known number of tokens."""
+    def token_times(self, gaps: tuple[Int64s, Int64s]) -> TokenTimes | None:
+        """To the first token and per output token of those served; None: none has a known number of tokens.
+
+        ``gaps``: numbers of requests, and times between their tokens.
+        """
         known = self.served & self.first_known & self.tokens_known & self.intended_known
         if not known.any():
             return None
         several = known & (self.tokens > 1)
         spent = (self.done_ns - self.first_ns)[several] / (self.tokens[several] - 1)
-        return TokenTimes((self.first_ns - self.intended_ns)[known], np.rint(spent).astype(np.int64))
+        of_served = np.isin(gaps[0], self.seq[self.served])
+        return TokenTimes(
+            (self.first_ns - self.intended_ns)[known], np.rint(spent).astype(np.int64), gaps[1][of_served]
+        )
 
     def tokens_made(self) -> int | None:
         """Tokens of all that was served."""
@@ -185,6 +199,19 @@ class _Requests:
             known &= ~np.isnan(values)
             values = np.where(known, np.rint(values), 0.0)
         return values.astype(np.int64, copy=False), known
+
+
+def _gaps(records: TrialRecords, tenant: str) -> tuple[Int64s, Int64s]:
+    """Of the tokens after the first: the number of their request, and the time since the one before."""
+    stages = records.stages
+    if "stage" not in stages:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    mine = (np.asarray(stages["tenant"]) == tenant) & np.isin(stages["stage"], TOKEN_STAGES)
+    return np.asarray(stages["seq"])[mine], np.asarray(stages["duration_ns"])[mine]
+
+
+def _mean(values: Int64s) -> float | None:
+    return float(values.mean()) if values.size else None
 
 
 def _within(times_ns: Int64s, limit_ms: Any, *, or_else: Any = False) -> Bools:

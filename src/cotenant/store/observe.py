@@ -26,6 +26,7 @@ from cotenant.store.portions import of_trials, portions
 from cotenant.store.reading import OpenRuns
 from cotenant.tenancy.records import (
     CANARY,
+    TOKEN_STAGES,
     Int64s,
     ModelError,
     TenantObservation,
@@ -39,6 +40,9 @@ _SERVED = "coalesce(ok, false) AND done_ns IS NOT NULL"
 _LATENCY_KEPT = "done_ns - intended_ns <= slo_ms * 1e6"
 _TTFT_KEPT = "first_ns - intended_ns <= ttft_slo_ms * 1e6"
 _TPOT_KEPT = "first_ns IS NOT NULL AND (tokens_out = 1 OR done_ns - first_ns <= tpot_slo_ms * 1e6 * (tokens_out - 1))"
+
+_TTFT = "CASE WHEN tokens_out IS NULL THEN NULL ELSE first_ns - intended_ns END"
+_TPOT = "CASE WHEN tokens_out > 1 THEN (done_ns - first_ns) / (tokens_out - 1) END"
 
 _OBSERVE = f"""
 counted AS (
@@ -56,6 +60,8 @@ counted AS (
         min(started_ns) AS first_started_ns,
         max(done_ns) AS last_done_ns,
         sum(tokens_out) FILTER ({_SERVED}) AS tokens_out,
+        avg({_TTFT}) FILTER ({_SERVED}) AS ttft_ns,
+        avg({_TPOT}) FILTER ({_SERVED}) AS tpot_ns,
         count(*) FILTER (done_ns IS NULL) AS never_done
     FROM requests JOIN (SELECT run, trial, tenant, slo_ms, ttft_slo_ms, tpot_slo_ms FROM tenants)
         USING (run, trial, tenant)
@@ -70,7 +76,8 @@ SELECT run, trial, block, mix, sharing, settings, trials.load, device, coalesce(
     slo_ms, slo_quantile, ttft_slo_ms, ttft_slo_quantile, tpot_slo_ms, tpot_slo_quantile, member,
     starts_with(coalesce(tenants.load, trials.load), 'closed'),
     coalesce(n, 0), coalesce(due, 0), latency_ns, device_ns, device_n, slo_met, ttft_met, tpot_met, all_met,
-    first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out
+    first_started_ns, last_done_ns, never_done, canary_us, model_error, tokens_out,
+    rate_rps, ttft_ns, tpot_ns
 FROM tenants JOIN trials USING (run, trial) LEFT JOIN counted USING (run, trial, tenant)
     LEFT JOIN canaries USING (run, trial, tenant)
 ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), tenant, run, block, trial
@@ -78,14 +85,26 @@ ORDER BY device, mix, sharing, settings, trials.load, coalesce("of", tenant), te
 
 _LATENCIES = f"""
 SELECT place, done_ns - intended_ns AS latency_ns,
-    CASE WHEN tokens_out IS NULL THEN NULL ELSE first_ns - intended_ns END AS ttft_ns,
-    CASE WHEN tokens_out > 1 THEN (done_ns - first_ns) / (tokens_out - 1) END AS tpot_ns
+    {_TTFT} AS ttft_ns,
+    {_TPOT} AS tpot_ns
 FROM ({{source}}) JOIN (
     SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($tenant) AS tenant, unnest($place) AS place
 ) USING (run, trial, tenant)
 WHERE in_window AND {_SERVED} AND intended_ns IS NOT NULL
 ORDER BY place, file_row_number
 """  # noqa: S608  (made of constants, and of a source whose names are quoted where it is made)
+
+
+_GAPS = f"""
+SELECT place, duration_ns
+FROM ({{stages}}) JOIN (
+    SELECT unnest($run) AS run, unnest($trial) AS trial, unnest($tenant) AS tenant, unnest($place) AS place
+) USING (run, trial, tenant) JOIN (
+    SELECT run, trial, tenant, seq FROM ({{requests}}) WHERE in_window AND {_SERVED}
+) USING (run, trial, tenant, seq)
+WHERE stage IN ({", ".join(f"'{name}'" for name in TOKEN_STAGES)})
+ORDER BY place
+"""  # noqa: S608  (made of constants, and of sources whose names are quoted where they are made)
 
 
 def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
@@ -98,7 +117,7 @@ def observations(runs: OpenRuns, *, raw: bool) -> Iterator[TenantObservation]:
     if not raw:
         yield from (_observation(row, None) for row in rows)
         return
-    for portion in portions(rows, (row.n for row in rows)):
+    for portion in portions(rows, (max(row.n, row.tokens_out or 0) for row in rows)):
         yield from map(_observation, portion, *_times(runs, portion))
 
 
@@ -126,9 +145,32 @@ def _times(runs: OpenRuns, rows: Sequence[Counted]) -> tuple[list[Int64s], list[
     ).fetchnumpy()
     bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
     latency, ttft, tpot = (np.split(found[name], bounds) for name in ("latency_ns", "ttft_ns", "tpot_ns"))
-    firsts = [_known(values) for values in ttft]
-    tokens = [TokenTimes(first, _known(tpot[place])) if first.size else None for place, first in enumerate(firsts)]
+    firsts, gaps = [_known(values) for values in ttft], _gaps(runs, rows)
+    tokens = [
+        TokenTimes(first, _known(tpot[place]), gaps[place]) if first.size else None
+        for place, first in enumerate(firsts)
+    ]
     return [np.ma.getdata(one).astype(np.int64, copy=False) for one in latency], tokens
+
+
+def _gaps(runs: OpenRuns, rows: Sequence[Counted]) -> list[Int64s]:
+    """Times between tokens of each of the rows."""
+    generating = [(place, row) for place, row in enumerate(rows) if row.n and row.tokens_out is not None]
+    trials = [(row.run, row.trial) for _, row in generating]
+    stages, requests = (of_trials(runs.files, table, trials) for table in ("stages", "requests"))
+    if not generating or not stages:
+        return [np.empty(0, np.int64) for _ in rows]
+    found = runs.con.execute(
+        _GAPS.format(stages=stages, requests=requests),
+        {
+            "run": [row.run for _, row in generating],
+            "trial": [row.trial for _, row in generating],
+            "tenant": [row.tenant for _, row in generating],
+            "place": [place for place, _ in generating],
+        },
+    ).fetchnumpy()
+    bounds = np.searchsorted(np.ma.getdata(found["place"]), np.arange(1, len(rows)))
+    return [_known(one) for one in np.split(found["duration_ns"], bounds)]
 
 
 def _known(values: Any) -> Int64s:
@@ -169,6 +211,9 @@ def _observation(row: Counted, latency_ns: Int64s | None, token_times: TokenTime
         model_error=ModelError.of(row.model_error),
         latency_ns=latency_ns,
         tokens_out=None if row.tokens_out is None else int(row.tokens_out),
+        rate_rps=row.rate_rps,
+        mean_ttft_ns=row.ttft_ns,
+        mean_tpot_ns=row.tpot_ns,
         token_times=token_times,
     )
 

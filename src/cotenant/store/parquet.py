@@ -163,7 +163,7 @@ def _expression(
         if codes.size and not 0 <= int(codes.min()) <= int(codes.max()) < len(tenants):
             raise ValueError(f"{table}.tenant holds positions outside the trial's {len(tenants)} tenants")
         value = f"list_extract([{', '.join(text(name) for name in tenants)}], {value} + 1)"
-    elif table == "requests" and column.name.endswith(("_ns", "tokens_in", "tokens_out")):
+    elif table == "requests" and (column.name.endswith("_ns") or column.name.startswith("tokens_")):
         value = f"nullif({value}, {MISSING_NS})"
     return f"CAST({value} AS {column.type}) AS {quoted(column.name)}"
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cotenant.analyse.device_use import SENSORS, device_use
 from cotenant.analyse.dvfs import sweeps
+from cotenant.analyse.sharing.alone import alone_sentences, three_ways
+from cotenant.analyse.sharing.capacity import capacity_curves, capacity_sentences
 from cotenant.analyse.sharing.result import Result
 from cotenant.analyse.sharing.sentences import closing_sentences
 from cotenant.analyse.sharing.summary import summarise
@@ -15,7 +17,7 @@ from cotenant.store.observe import observations
 from cotenant.store.reading import OpenRuns
 from cotenant.store.readings import readings
 from cotenant.study.asked import asked_interval
-from cotenant.tenancy.records import TenantObservation
+from cotenant.tenancy.records import STOPPED_BLOCK, TenantObservation
 
 Observations = Iterator[TenantObservation]
 
@@ -29,6 +31,7 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
     """
     manifests = runs.manifests
     summary = summarise(watch(seen for seen in observations(runs, raw=True) if seen.block >= 0))
+    alone = three_ways(observations(runs, raw=False)) if _bracketed(runs) else ()
     return Result(
         folders=tuple(runs.paths),
         manifests=tuple(manifests),
@@ -37,8 +40,18 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         device_use=device_use(readings(runs, SENSORS), manifests),
         sweeps=tuple(sweeps(clock_readings(runs))),
         notes=tuple(_profiled(path) for path, one in zip(runs.paths, manifests, strict=True) if PROFILE_PASS in one),
-        sentences=(*runs.damage, *closing_sentences(summary, asked_interval(manifests))),
+        sentences=(
+            *runs.damage,
+            *closing_sentences(summary, asked_interval(manifests)),
+            *capacity_sentences(capacity_curves(summary)),
+            *alone_sentences(alone),
+        ),
     )
+
+
+def _bracketed(runs: OpenRuns) -> bool:
+    """Some run has solo trials with the other servers stopped."""
+    return bool(runs.con.execute("SELECT 1 FROM trials WHERE block <= ? LIMIT 1", [STOPPED_BLOCK]).fetchall())
 
 
 def _profiled(run: Path) -> str:

@@ -46,6 +46,24 @@ def load_study(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Study
     return _checked(tree, folder=path.resolve().parent, overrides=overrides)
 
 
+def load_with_tenants(name_or_path: str | Path, tenants_of: str | Path, overrides: Sequence[str] = ()) -> Study:
+    """A study about the tenants of another file, with its mixes, sharing and device; all else is the study's.
+
+    The tenants' own loads are left out, so that those of the study apply.
+
+    Raises:
+        StudyError: with every problem of either.
+    """
+    study, given = load_study(name_or_path), load_study(tenants_of)
+    whole = study.model_dump(mode="json", by_alias=True)
+    theirs = given.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    whole |= {key: theirs[key] for key in ("mixes", "sharing", "device") if key in theirs}
+    whole["tenants"] = {
+        name: {key: value for key, value in entry.items() if key != "load"} for name, entry in theirs["tenants"].items()
+    }
+    return study_from({**whole, "name": f"{study.name}-{given.name}"}, overrides)
+
+
 def study_from_text(text: str, source: str) -> Study:
     """Check a study that is already in memory, such as the one that a run folder keeps.
 
@@ -207,7 +225,7 @@ def _with_traces(study: Study, folder: Path) -> tuple[Study, list[tuple[where.Pa
 
 def _doubts(trace: Path) -> list[str]:
     """What is wrong with a trace, found before anything is measured."""
-    from cotenant.tenancy.arrivals import read_trace
+    from cotenant.workloads.traces import read_trace
 
     try:
         read_trace(trace)

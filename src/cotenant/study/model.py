@@ -262,6 +262,11 @@ class Study(Frozen):
         default="study",
         description="study: tenant processes stay up over the run; block: fresh ones for each block.",
     )
+    alone_stopped: Switch = Field(
+        default=True,
+        description="Of servers that cotenant starts: measure each alone with the others stopped too, before the first "
+        "block and after the last; in the blocks the others are loaded and idle.",
+    )
     seed: Seed = Field(default=1, description="Seed of the order of trials and of all schedules.")
 
     _places: Places = PrivateAttr(default_factory=Places)

@@ -26,6 +26,10 @@ MISSING_NS = -1
 """Stands for "did not happen" in the nanosecond columns of the shared memory; stored as NULL."""
 
 
+STOPPED_BLOCK, WHOLE_BLOCK = -2, -3
+"""Blocks of the solo trials around a run of servers: the others stopped; and with the whole device's memory."""
+TOKEN_STAGES = ("token", "decode")
+"""Stages that end with a token after the first: of a server's answer, and of a model that generates."""
 CANARY = "canary_us"
 """The sensor under which each tenant's plain loop is sampled, with the tenant as its source: one value per window."""
 
@@ -141,9 +145,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
         Column("tokens_in", "BIGINT", "tokens of the prompt; NULL where there are none or nobody counted them"),
         Column("tokens_out", "BIGINT", "tokens of the answer; NULL where there are none"),
+        Column("tokens_reasoning", "BIGINT", "of `tokens_out`, those that were reasoning; NULL without any"),
         Column("in_window", "BOOLEAN", "due in the window and done while every tenant was active"),
         Column("ok", "BOOLEAN", "served without an error"),
-        Column("error", "VARCHAR", "what kind of error it ended with: `http 503`, `timeout`, `bad stream`, ..."),
+        Column(
+            "error", "VARCHAR", "the kind of error it ended with: `http 503`, `timeout`, `bad stream`, `hung up`, ..."
+        ),
     ),
     "stages": (
         Column("trial", "INTEGER", "the trial"),
@@ -205,6 +212,8 @@ class TokenTimes:
     """First token - intended."""
     tpot_ns: Int64s
     """(Done - first) / (tokens - 1), of those with more than one token."""
+    itl_ns: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    """Between one token and the next, of all tokens after the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +287,12 @@ class TenantObservation:
     latency_ns: Int64s | None = None
     tokens_out: int | None = None
     """Tokens of the served requests; None: nobody counted any."""
+    rate_rps: float | None = None
+    """At which the requests of an open load were to come."""
+    mean_ttft_ns: float | None = None
+    """Of the served requests whose tokens were counted."""
+    mean_tpot_ns: float | None = None
+    """Of those with more than one token."""
     token_times: TokenTimes | None = None
     """With raw values only, of tenants that generate."""
 

@@ -81,6 +81,8 @@ class Answer:
 
     tokens_in: int | None = None
     tokens_out: int | None = None
+    tokens_reasoning: int | None = None
+    """Of `tokens_out`, those that were reasoning and not answer."""
 
 
 class Client(Protocol):
@@ -92,6 +94,16 @@ class Client(Protocol):
     """The slot at whose end the first output exists."""
     warm: int
     """Requests to serve before any is measured."""
+    ramp_s: float
+    """A closed load begins its requests one after another over this time, at most the lead, instead of all at once."""
+
+    def begin(self, first_arrival: int) -> None:
+        """A window begins; its requests are those of the trace from this place on, if the load is one."""
+        ...
+
+    def rest(self) -> None:
+        """The window is over: use nothing of the machine until the next one."""
+        ...
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
         """See one request through; `mark(slot)` says that this part of it has just ended.

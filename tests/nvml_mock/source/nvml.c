@@ -234,7 +234,7 @@ static int listed(Device d, unsigned *count, ProcessInfo *to, int wanted) {
     for (int i = 0; wanted && i < n_clients; i++)
         if (clients[i].gpu == d->gpu) found[n++] = (ProcessInfo){clients[i].pid, clients[i].bytes, 0xffffffff, 0xffffffff};
     if (n > *count) { *count = n; DONE(INSUFFICIENT_SIZE); }
-    memcpy(to, found, n * sizeof *found);
+    if (n) memcpy(to, found, n * sizeof *found); /* callers that only ask for the number pass no room */
     *count = n;
     DONE(OK);
 }

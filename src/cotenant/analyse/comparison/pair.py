@@ -21,6 +21,7 @@ from cotenant.analyse.comparison.outcomes import (
     withheld,
 )
 from cotenant.analyse.comparison.series import Blocks, Row, Series, pooled, series_by_row
+from cotenant.analyse.comparison.token_changes import TokenChange, token_changes
 from cotenant.analyse.estimates.intervals import mean_interval
 from cotenant.analyse.estimates.missing import Missing, Number
 from cotenant.analyse.plain import plain
@@ -39,6 +40,8 @@ class RowChange:
     now_ms: Number
     detail: str = ""
     """What stands in the way of a comparison by time, if something does."""
+    tokens: tuple[TokenChange, ...] = ()
+    """Of tenants that generate."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -47,6 +50,7 @@ class RowChange:
             | {"of": self.of, "detail": self.detail}
             | self.outcome.to_json()
             | {"before_ms": self.before_ms, "now_ms": self.now_ms}
+            | {"tokens": [one.to_json() for one in self.tokens]}
         )
 
 
@@ -304,4 +308,4 @@ def _row(row: Row, old: Series, new: Series, judged: Outcome | None, why: tuple[
     detail = ""
     if judged.because == "requests not served":
         detail = f"{old.unserved:.0%} of requests were not served before and {new.unserved:.0%} are not now"
-    return RowChange(row, old.of, judged, before, now, detail)
+    return RowChange(row, old.of, judged, before, now, detail, token_changes(old, new))

@@ -24,6 +24,7 @@ def comparison_sentences(found: Comparison) -> list[str]:
         *(_tenant(one, found.rows) for one in found.tenants if one.of in named),
         *(_row(row, found.rows) for row in single[:MOST_ROWS]),
         *_more(single),
+        *_tokens(found.rows),
         *_unserved(found.rows),
         *_open(found),
         *_refused(found.rows),
@@ -156,6 +157,22 @@ def _more(single: Sequence[RowChange]) -> Iterable[str]:
     if rest:
         slower = sum(row.outcome.verdict == "slower" for row in rest)
         yield f"{len(rest)} more cells changed, {slower} of them for the slower."
+
+
+def _tokens(rows: Sequence[RowChange]) -> Iterable[str]:
+    """Of the tenants that generate, those whose intervals leave 1 first."""
+    found = [(row, one) for row in rows for one in row.tokens]
+    moved = [(row, one) for row, one in found if not _holds(one.ratio, 1.0)]
+    for row, one in moved[:MOST_ROWS]:
+        times = f"{one.before_ms:.3g} ms before, {one.now_ms:.3g} ms now, {_with_ends(one.ratio)}"
+        yield f"{one.metric} of {row_name(row.row)}: {times}."
+    if found and not moved:
+        cells = amount(len({id(row) for row, _ in found}), "cell")
+        yield f"TTFT and TPOT did not move in {cells} that generate."
+
+
+def _holds(estimate: Estimate, value: float) -> bool:
+    return estimate.lo is not None and estimate.hi is not None and estimate.lo <= value <= estimate.hi
 
 
 def _unserved(rows: Sequence[RowChange]) -> Iterable[str]:

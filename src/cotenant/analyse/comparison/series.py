@@ -56,6 +56,10 @@ class Series:
     """MHz."""
     offered: Blocks
     """Requests due for each that was served: 0 (a ratio of 1) if all were."""
+    ttft: Blocks
+    """Mean time to the first token, ns; empty of tenants that don't generate."""
+    tpot: Blocks
+    """Mean time per output token, ns."""
     rate_rps: float | None
     """Intended rate of an open load."""
     trials: int
@@ -98,6 +102,8 @@ def _series(group: Sequence[TenantEvidence]) -> Series:
         cycles=_blocks(used, lambda item: item.seen.mean_latency_ns * item.clock_mhz if item.clock_mhz else None),
         clock=_blocks(used, lambda item: item.clock_mhz),
         offered=_blocks(used, lambda item: 1 + item.seen.unfinished / item.seen.n),
+        ttft=_blocks(used, lambda item: item.seen.mean_ttft_ns),
+        tpot=_blocks(used, lambda item: item.seen.mean_tpot_ns),
         rate_rps=sum(rates) / len(rates) if rates else None,
         trials=len(group),
         unusable=Counter(check for item in group if not usable(item.seen) for check in item.seen.failed_checks),

@@ -1,72 +1,123 @@
-"""The highest rate that still meets an objective: a search that asks, and leaves the measuring to whoever answers."""
+"""Capacity: the rate of requests up to which a tenant keeps its objectives, alone and beside others."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-Answer = Literal["met", "missed", "unstable"]
+from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.summary import Summary, TenantSummary
+
+FEWEST_LEVELS = 3
+"""Of rates, for a curve."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """One question that was asked."""
+class Level:
+    """One rate, and how well the objectives were kept there."""
 
     rate_rps: float
-    answer: Answer
+    """Asked for."""
+    attainment: float
+    """Share of requests in time, of the objective with least to spare."""
+    quantile: float
+    """What it has to be."""
+    goodput_rps: float | None
+
+    @property
+    def kept(self) -> bool:
+        """By its estimate."""
+        return self.attainment >= self.quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
-    """The capacity lies between ``met_rps`` and ``missed_rps``."""
+class Curve:
+    """One tenant of one mix, shared one way: rate against attainment, slowest first."""
 
-    met_rps: float | None
-    """Highest rate that met the objective; None if not even the lowest tried did."""
-    missed_rps: float | None
-    """Lowest rate above it that did not; None if none was found."""
-    probes: tuple[Probe, ...]
-    precise: bool
-    """The two are as close as was asked for, and neither rests on unstable answers."""
+    cell: Cell
+    """Without a load."""
+    tenant: str
+    of: str
+    levels: tuple[Level, ...]
+
+    @property
+    def knee(self) -> Level | None:
+        """The highest rate up to which every one measured was kept; None: not even the lowest was."""
+        found = None
+        for level in self.levels:
+            if not level.kept:
+                break
+            found = level
+        return found
+
+    @property
+    def broken(self) -> Level | None:
+        """The first rate that was not kept; None: all were."""
+        return next((level for level in self.levels if not level.kept), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "mix": self.cell.mix,
+            "sharing": self.cell.sharing,
+            "solo": self.cell.solo,
+            "run": self.cell.run,
+            "tenant": self.tenant,
+            "of": self.of,
+            "knee_rps": None if self.knee is None else self.knee.rate_rps,
+            "broken_rps": None if self.broken is None else self.broken.rate_rps,
+            "levels": [
+                {
+                    "rate_rps": level.rate_rps,
+                    "attainment": level.attainment,
+                    "quantile": level.quantile,
+                    "goodput_rps": level.goodput_rps,
+                }
+                for level in self.levels
+            ],
+        }
 
 
-def find_capacity(
-    meets: Callable[[float], Answer], *, start_rps: float, precision: float = 0.05, most_probes: int = 24
-) -> Capacity:
-    """Double (or halve) from ``start_rps`` until the objective turns from met to missed, then bisect.
-
-    Assumes that a rate above one that misses misses too. A probe that comes out unstable is asked once more; if it
-    stays unstable the rate counts as not met, since nobody can promise it, and the result is not called precise.
-    """
-    if start_rps <= 0 or not 0 < precision < 1:
-        raise ValueError("the starting rate is above 0 and the precision between 0 and 1")
-    probes: list[Probe] = []
-    unstable_at: set[float] = set()
-
-    def met(rate: float) -> bool:
-        answer: Answer = "unstable"
-        for _ in range(2):
-            if answer == "unstable" and len(probes) < most_probes:
-                answer = meets(rate)
-                probes.append(Probe(rate, answer))
-        if answer == "unstable":
-            unstable_at.add(rate)
-        return answer == "met"
-
-    best, worst = _bracket(met, probes, start_rps, most_probes)
-    while best is not None and worst is not None and worst > best * (1 + precision) and len(probes) < most_probes:
-        middle = (best * worst) ** 0.5
-        best, worst = (middle, worst) if met(middle) else (best, middle)
-    close = best is not None and worst is not None and worst <= best * (1 + precision)
-    return Capacity(best, worst, tuple(probes), close and worst not in unstable_at)
+def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
+    """Of every tenant with an objective that was measured at three rates or more."""
+    groups: dict[tuple[Cell, str, str], list[Level]] = {}
+    for one in summary.tenants:
+        level = _level(one)
+        if level is not None:
+            groups.setdefault((replace(one.cell, load=""), one.tenant, one.of), []).append(level)
+    return tuple(
+        Curve(cell, tenant, of, tuple(sorted(levels, key=lambda level: level.rate_rps)))
+        for (cell, tenant, of), levels in sorted(groups.items())
+        if len({level.rate_rps for level in levels}) >= FEWEST_LEVELS
+    )
 
 
-def _bracket(
-    met: Callable[[float], bool], probes: list[Probe], rate: float, most_probes: int
-) -> tuple[float | None, float | None]:
-    """A rate that meets the objective and one, twice as high, that does not."""
-    rising = met(rate)
-    while len(probes) < most_probes:
-        following = rate * 2 if rising else rate / 2
-        if met(following) != rising:
-            return (rate, following) if rising else (following, rate)
-        rate = following
-    return (rate, None) if rising else (None, rate)
+def capacity_sentences(curves: Sequence[Curve]) -> list[str]:
+    """Alone first, then beside each neighbour with what that leaves."""
+    alone = {(curve.cell.run, curve.of): curve for curve in curves if curve.cell.solo}
+    return [_sentence(curve, alone.get((curve.cell.run, curve.of))) for curve in curves]
+
+
+def _level(one: TenantSummary) -> Level | None:
+    if one.rate_rps is None or not one.objectives:
+        return None
+    worst = min((found for _, found in one.objectives), key=lambda found: found.share.est - found.quantile)
+    goodput = None if one.goodput_rps is None else one.goodput_rps.est
+    return Level(one.rate_rps, worst.share.est, worst.quantile, goodput)
+
+
+def _sentence(curve: Curve, alone: Curve | None) -> str:
+    where = "alone" if curve.cell.solo else f"in {curve.cell.mix} ({curve.cell.sharing})"
+    knee, broken = curve.knee, curve.broken
+    if knee is None:
+        assert broken is not None
+        what = f"misses its objectives already at {broken.rate_rps:.3g} requests/s ({broken.attainment:.1%} in time)"
+    elif broken is None:
+        what = f"keeps its objectives at every rate measured, up to {knee.rate_rps:.3g} requests/s"
+    else:
+        what = (
+            f"keeps its objectives up to {knee.rate_rps:.3g} requests/s, and no longer at {broken.rate_rps:.3g} "
+            f"({broken.attainment:.1%} in time)"
+        )
+    before = None if alone is None or curve.cell.solo else alone.knee
+    left = f": {knee.rate_rps / before.rate_rps:.0%} of what it keeps alone" if knee and before else ""
+    return f"{curve.tenant} {where} {what}{left}."

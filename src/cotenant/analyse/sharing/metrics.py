@@ -120,7 +120,21 @@ METRICS: Mapping[str, Metric] = {
                 "A mean over one answer: a pause in the middle of it disappears here.",
                 "Larger batches raise it and raise throughput with it: read the two together.",
             ),
-            ("itl", "inter token latency"),
+            ("time per token",),
+        ),
+        Metric(
+            "itl",
+            "Time between tokens",
+            "tenant",
+            "How long a reader waits from one token to the next.",
+            "from one token of an answer to its next, over all tokens after the first",
+            "ms",
+            "lower",
+            (
+                "Every pause counts for itself: the tail shows where an answer stood still, which TPOT averages away.",
+                "A server that sends several tokens in one chunk has fewer and longer gaps than tokens.",
+            ),
+            ("inter token latency", "time between tokens"),
         ),
         Metric(
             "headroom",

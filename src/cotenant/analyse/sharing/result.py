@@ -11,6 +11,7 @@ from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
 from cotenant.analyse.plain import plain
+from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.analyse.tabular import Row, Tabular
 
@@ -84,6 +85,7 @@ class Result(Tabular):
         """As `show --json` prints it; see `Summary.to_json`."""
         more = {
             "answer": in_words(self.answer),
+            "capacity": [curve.to_json() for curve in capacity_curves(self.summary)],
             "device_use": self.device_use,
             "sweeps": self.sweeps,
             "notes": self.notes,

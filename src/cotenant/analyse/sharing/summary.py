@@ -76,6 +76,8 @@ class TenantSummary:
     """Of a tenant that generates."""
     goodput_rps: Number | None
     """Requests per second within every objective."""
+    rate_rps: float | None = None
+    """At which the requests of an open load were to come."""
     model_error: ModelError | None = None
     """Of a simulated tenant: how far it may be off, which its intervals hold."""
 
@@ -97,6 +99,7 @@ class TenantSummary:
             "unfinished": self.unfinished,
             "trials_by_verdict": dict(self.trials_by_verdict),
             "failed_checks": dict(self.failed_checks),
+            "rate_rps": self.rate_rps,
             "throughput_rps": self.throughput_rps,
             "latency_ms": latency | {"mean": self.mean_latency_ms},
             "slowdown": self.slowdown,
@@ -304,16 +307,17 @@ def _quantiles_ms(raw: Sequence[tuple[Int64s, int]]) -> Mapping[str, QuantileEst
     return {name: _in_ms(found[q]) for name, q in QUANTILES.items()}
 
 
-_TokenQuantiles = tuple[Mapping[str, QuantileEstimate], Mapping[str, QuantileEstimate]] | None
+_TokenQuantiles = tuple[Mapping[str, QuantileEstimate], ...] | None
 
 
 def _token_quantiles(raw: "Sequence[tuple[TokenTimes, int]]") -> _TokenQuantiles:
-    """Of the time to first token, where a request that was never done is infinitely late, and per output token."""
+    """Of the times to first token, per output token (a request that was never done is late) and between tokens."""
     if not raw:
         return None
     return (
         _quantiles_ms([(times.ttft_ns, lost) for times, lost in raw]),
         _quantiles_ms([(times.tpot_ns, lost) for times, lost in raw]),
+        _quantiles_ms([(times.itl_ns, 0) for times, _ in raw]),
     )
 
 
@@ -322,6 +326,13 @@ def _tokens_per_s(used: Sequence[TenantObservation]) -> Number:
         return seen.tokens_out / seen.n * seen.throughput_rps if seen.tokens_out is not None and seen.n else None
 
     return _mean(used, rate, "no tokens")
+
+
+def _token_summary(
+    quantiles: tuple[Mapping[str, QuantileEstimate], ...], used: Sequence[TenantObservation]
+) -> TokenSummary:
+    ttft, tpot, itl = quantiles
+    return TokenSummary(ttft, tpot, itl, _tokens_per_s(used))
 
 
 def _in_ms(quantile: QuantileEstimate) -> QuantileEstimate:
@@ -371,8 +382,9 @@ def _tenant(
         slo=slo,
         slo_ms=limit_ms,
         objectives=objectives,
-        tokens=None if token_quantiles is None else TokenSummary(*token_quantiles, _tokens_per_s(used)),
+        tokens=None if token_quantiles is None else _token_summary(token_quantiles, used),
         goodput_rps=goodput,
+        rate_rps=next((seen.rate_rps for seen in group if seen.rate_rps is not None), None),
         model_error=group[0].model_error,
     )
     return found if found.model_error is None else _with_model_error(found, found.model_error)
@@ -403,7 +415,9 @@ def _tokens_with_model_error(
     def wide(quantiles: Mapping[str, QuantileEstimate]) -> Mapping[str, QuantileEstimate]:
         return {name: widened_quantile(one, times if name == "p50" else tails) for name, one in quantiles.items()}
 
-    return TokenSummary(wide(found.ttft_ms), wide(found.tpot_ms), widened(found.tokens_per_s, inverse(times)))
+    return TokenSummary(
+        wide(found.ttft_ms), wide(found.tpot_ms), wide(found.itl_ms), widened(found.tokens_per_s, inverse(times))
+    )
 
 
 def _mean(

@@ -1,4 +1,4 @@
-"""What generation feels like: time to first token, time per output token, tokens per second."""
+"""What generation feels like: time to first token, per output token and between tokens, tokens per second."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ class TokenSummary:
     """From when a request was due to its first token; p50, p90, p95, p99."""
     tpot_ms: Mapping[str, QuantileEstimate]
     """Mean time per output token of a request, after its first."""
+    itl_ms: Mapping[str, QuantileEstimate]
+    """Between one token and the next, over all of them; blocks are what is independent."""
     tokens_per_s: Number
 
     def to_json(self) -> dict[str, Any]:
@@ -23,6 +25,7 @@ class TokenSummary:
         return {
             "ttft_ms": {name: one.to_json() for name, one in self.ttft_ms.items()},
             "tpot_ms": {name: one.to_json() for name, one in self.tpot_ms.items()},
+            "itl_ms": {name: one.to_json() for name, one in self.itl_ms.items()},
             "tokens_per_s": self.tokens_per_s,
         }
 

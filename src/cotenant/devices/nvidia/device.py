@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from cotenant.devices.cpu.cores import usable_cores
 from cotenant.devices.nvidia import nvml
 from cotenant.devices.nvidia.nvml import GpuFacts, Instance
+from cotenant.devices.nvidia.occupants import others_on, servers_elsewhere
 from cotenant.devices.nvidia.seat import GpuSeat, GpuSeatOptions
 from cotenant.devices.nvidia.sharing import Fixtures, GpuPlace, arrange, sharing_modes
 from cotenant.devices.nvidia.torch_build import torch_build
@@ -118,7 +120,9 @@ class CudaDevice(SingleDevice):
                 hint=f"sudo nvidia-smi -i {self.gpu.index} -mig 0, or make an instance: "
                 f"sudo nvidia-smi mig -i {self.gpu.index} -cgi PROFILE -C",
             )
-        return arrange(place, self._fixtures, sharing, tenants)
+        found = arrange(place, self._fixtures, sharing, tenants)
+        found.servers = partial(servers_elsewhere, self.gpu, self.name)
+        return found
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options of its plan."""
@@ -183,8 +187,6 @@ class CudaDevice(SingleDevice):
 
     def foreign_processes(self, own: Collection[int]) -> tuple[str, ...]:
         """Those that hold a context on the GPU, without the driver's own."""
-        from cotenant.devices.nvidia.occupants import others_on
-
         return others_on(self.gpu, self.name, own)
 
     def roofline(self, *, refresh: bool = False) -> Roofline:

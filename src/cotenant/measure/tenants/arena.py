@@ -18,7 +18,7 @@ Cells = memoryview
 """Of 64-bit integers."""
 
 FIXED_COLUMNS = ("intended", "started", "first", "done", "device", "ok")
-ANSWER_COLUMNS = ("tokens_in", "tokens_out", "kind")
+ANSWER_COLUMNS = ("tokens_in", "tokens_out", "tokens_reasoning", "kind")
 """Of servers only: what they say of an answer, and which kind of error a request ended with."""
 
 

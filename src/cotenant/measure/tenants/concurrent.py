@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from cotenant.errors import CotenantError, RequestFailed
+from cotenant.errors import CotenantError, HungUp, RequestFailed
 from cotenant.measure.tenants.alarm import Alarm
 from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Page
 from cotenant.measure.tenants.serving import ERRORS_IN_A_ROW, NAP_NS, SeatOrder, Served, Usage
@@ -33,12 +33,19 @@ def serve_concurrently(  # noqa: PLR0917 - as `serve`
     usage: Callable[[], Usage],
 ) -> tuple[Served, tuple[str, ...]]:
     """Serve one window; gives how it ended, and the kinds of error that the arena numbers."""
+    client.begin(order.first_arrival)
     window = _Window(client, loop, order, arena, page, usage)
     try:
         loop.run_until_complete(window.over)
     finally:
         window.abandon()
+        client.rest()
     return window.served(), tuple(window.kinds)
+
+
+def _counted(answer: Answer) -> tuple[int | None, ...]:
+    """In the order of `ANSWER_COLUMNS`, which end with the kind of an error."""
+    return answer.tokens_in, answer.tokens_out, answer.tokens_reasoning
 
 
 def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stage, ...]:
@@ -49,6 +56,12 @@ def one_at_a_time(client: Client, loop: asyncio.AbstractEventLoop) -> tuple[Stag
         return loop.run_until_complete(client.request(next(numbers), lambda _: None))
 
     return (Stage("request", request),)
+
+
+def _ramp(order: SeatOrder, seconds: float) -> list[int]:
+    """When the requests with which a closed load begins are due: all at once, or spread over the lead's beginning."""
+    ramp_ns = min(int(seconds * 1e9), order.window_start_ns - order.start_ns)
+    return [order.start_ns + ramp_ns * place // order.outstanding for place in range(order.outstanding)]
 
 
 class _Window:
@@ -67,7 +80,7 @@ class _Window:
         self._usage = usage
         self._answers = arena.slot_ends[-len(ANSWER_COLUMNS) :]
         self._limit = arena.capacity if order.outstanding else order.scheduled
-        self._free = deque([order.start_ns] * order.outstanding)
+        self._free = deque(_ramp(order, client.ramp_s))
         """Of a closed load: since when each request that may be sent is due."""
         self._under_way: dict[asyncio.Task[None], int] = {}
         self._count = 0
@@ -148,7 +161,7 @@ class _Window:
             done = now()
             arena.ok[row] = 1
             self._failed_in_a_row = 0
-            for column, value in zip(self._answers, (answer.tokens_in, answer.tokens_out), strict=False):
+            for column, value in zip(self._answers, _counted(answer), strict=False):
                 column[row] = MISSING_NS if value is None else value
         arena.done[row] = done
         self._ended(row, done)
@@ -168,6 +181,9 @@ class _Window:
         if kind not in self.kinds:
             self.kinds.append(kind)
         self._answers[-1][row] = self.kinds.index(kind)
+        if isinstance(error, HungUp):
+            self._failed_in_a_row = 0
+            return
         self._errors += 1
         self._failed_in_a_row += 1
         self._error = self._error or said

@@ -99,9 +99,12 @@ class SeatThread:
             if built.client is not None:
                 self._loop = asyncio.new_event_loop()
                 stages, slots, beside = one_at_a_time(built.client, self._loop), built.client.slots, built.client.pids()
+                built.client.begin(0)
                 for _ in range(built.client.warm):
                     stages[0].run(None)
             warmth = warm_up(stages, self._seat, at_least_s=warm_at_least_s, at_most_s=warm_at_most_s)
+            if built.client is not None:
+                built.client.rest()
             return SeatReady(
                 pid=os.getpid(),
                 observed=self._seat.observed(),
@@ -170,6 +173,7 @@ class SeatThread:
             scheduled=mine.scheduled,
             synchronised=mine.synchronised,
             own_process=self._own_process,
+            first_arrival=mine.first_arrival,
             canary=mine.canary,
         )
         part, page = arena.part(mine.first, mine.capacity), self._board.page(mine.window)

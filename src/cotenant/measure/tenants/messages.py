@@ -89,6 +89,8 @@ class SeatWindow(Frozen):
     outstanding: int
     scheduled: int
     synchronised: bool
+    first_arrival: int = 0
+    """Of a load from a trace: the place in it of the first request."""
     canary: bool = False
     """Time a plain loop now and then between requests, to know how fast the core is."""
     tenant: str = ""

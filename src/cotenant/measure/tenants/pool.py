@@ -83,6 +83,7 @@ class TenantPool:
                 if kept and self._held_bytes() + needed > self._memory_bytes:
                     return None
                 entry = self._start(plan, tenants)
+                self._await_server(entry)
             taken.append(entry)
         self._await_ready(taken)
         for entry in taken:
@@ -104,6 +105,7 @@ class TenantPool:
                     if self._held_bytes() + needed > self._memory_bytes:
                         break
                     entry = self._start(plan, tenants)
+                    self._await_server(entry)
                     waiting.append(entry)
                     if len(waiting) >= self._at_once:
                         self._await_ready(waiting)
@@ -188,6 +190,11 @@ class TenantPool:
         )
         self._pooled.append(entry)
         return entry
+
+    def _await_server(self, entry: _Pooled) -> None:
+        """Servers start one after another: two that look at the free memory at once each take what both have seen."""
+        if any(tenant.workload.server is not None for tenant in entry.host.tenants):
+            self._await_ready([entry])
 
     def _await_ready(self, pooled: Sequence[_Pooled]) -> None:
         waiting = [entry.host for entry in pooled if entry.host.alive and entry.host.ready is None]

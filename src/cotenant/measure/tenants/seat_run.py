@@ -12,7 +12,7 @@ from cotenant.measure.tenants.arena import ANSWER_COLUMNS, ArenaPart, Board, ope
 from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.messages import SeatReady, SeatResult, SeatWindow, WindowTimes
 from cotenant.study.expand import arrival_seed
-from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.arrivals import arrivals_ns, first_arrival
 from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Tenant, Trial
 from cotenant.tenancy.records import Int64s
@@ -39,6 +39,8 @@ class SeatRun:
     """With its rate resolved."""
     offsets: Int64s | None
     """Of an open load: when requests are due, from the window's common start."""
+    first_arrival: int
+    """Of a load from a trace: the place in it of the first request."""
     first: int
     part: ArenaPart
     canary: bool = False
@@ -65,6 +67,7 @@ class SeatRun:
             outstanding=0 if self.load.open else self.load.outstanding,
             scheduled=0 if self.offsets is None else self.offsets.size,
             synchronised=self.tenant.synchronised,
+            first_arrival=self.first_arrival,
             canary=self.canary,
             tenant=self.tenant.name,
         )
@@ -135,7 +138,10 @@ def open_seats(
                 alone = (
                     canary and len(place[0].tenants) == 1
                 )  # in a shared process it would time the interpreter's lock
-                seats.append(SeatRun(tenant, window, index, *place, _ready(place), load, offsets, first, part, alone))
+                arrival = first_arrival(load, seed=arrival_seed(trial, tenant))
+                seats.append(
+                    SeatRun(tenant, window, index, *place, _ready(place), load, offsets, arrival, first, part, alone)
+                )
                 filled[place] += capacity
             sequence.append(seats)
         try:

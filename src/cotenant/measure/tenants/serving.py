@@ -50,6 +50,8 @@ class SeatOrder:
     synchronised: bool
     own_process: bool
     """Resource use is the process's; else the thread's."""
+    first_arrival: int = 0
+    """Of a load from a trace: the place in it of the first request."""
     canary: bool = False
     """Of a closed load with one request outstanding: time a plain loop between requests, now and then."""
 

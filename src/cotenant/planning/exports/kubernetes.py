@@ -7,6 +7,7 @@ so that unequal shares can't be said.
 from typing import Any
 
 from cotenant.planning.exports.model import CannotExpress, Models, shares_of, slug
+from cotenant.planning.exports.pods import deployment
 from cotenant.planning.mixes.plan import PlannedDevice, SeatedTenant, ServingPlan
 
 _DRIVER = "gpu.nvidia.com"
@@ -20,7 +21,10 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
     found: list[dict[str, Any]] = []
     for number, device in enumerate(plan.devices):
         found += _claims(device, number)
-        found += [_deployment(device, number, tenant, models) for tenant in device.tenants]
+        for tenant in device.tenants:
+            claim = {"name": "gpu", "resourceClaimName": _claim_of(device, number, tenant)}
+            claimed = {"claims": [{"name": "gpu"}]}
+            found.append(deployment(tenant, models, resources=claimed, pod={"resourceClaims": [claim]}))
     return {"kubernetes.yaml": documents(found)}
 
 
@@ -62,7 +66,7 @@ def _sharing(device: PlannedDevice) -> dict[str, Any] | None:
     shares = shares_of(device)
     if len(set(shares)) > 1:
         written = ", ".join(f"{tenant.name} {tenant.share:.0f} %" for tenant in device.tenants if tenant.share)
-        raise CannotExpress("kubernetes", f"unequal MPS shares on {device.name} ({written})", "shell")
+        raise CannotExpress("kubernetes", f"unequal MPS shares on {device.name} ({written})", "kubernetes-hami")
     config: dict[str, Any] = {"defaultActiveThreadPercentage": int(shares[0]) if shares else 100}
     return {"strategy": "MPS", "mpsConfig": config}
 
@@ -73,31 +77,3 @@ def _cel(attribute: str, value: str) -> dict[str, Any]:
 
 def _claim_of(device: PlannedDevice, number: int, tenant: SeatedTenant) -> str:
     return f"cotenant-{slug(tenant.name)}" if device.sharing == "mig" else f"cotenant-device-{number}"
-
-
-def _deployment(device: PlannedDevice, number: int, tenant: SeatedTenant, models: Models) -> dict[str, Any]:
-    name = slug(tenant.name)
-    labels = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "cotenant"}
-    container = {
-        "name": name,
-        "image": f"REPLACE-WITH-THE-IMAGE-OF/{slug(models[tenant.tenant].workload)}",
-        "env": [
-            {"name": "COTENANT_BATCH", "value": str(tenant.batch)},
-            {"name": "COTENANT_PRIORITY", "value": str(tenant.priority)},
-        ],
-        "resources": {"claims": [{"name": "gpu"}]},
-    }
-    claim = {"name": "gpu", "resourceClaimName": _claim_of(device, number, tenant)}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [container], "resourceClaims": [claim]},
-            },
-        },
-    }

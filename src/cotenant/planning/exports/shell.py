@@ -68,6 +68,10 @@ def _up(device: PlannedDevice, index: int) -> list[str]:
         ]
     if device.clock_mhz:
         lines += [f"nvidia-smi -i {index} -lgc {device.clock_mhz:.0f},{device.clock_mhz:.0f}"]
+    if device.power_limit_w:
+        # The limit before is kept, to be put back.
+        query = f"nvidia-smi -i {index} --query-gpu=power.limit --format=csv,noheader,nounits"
+        lines += [f'{query} > "$state/power-{index}"', f"nvidia-smi -i {index} -pl {device.power_limit_w:.0f}"]
     return lines
 
 
@@ -75,6 +79,8 @@ def _down(device: PlannedDevice, index: int) -> list[str]:
     lines = []
     if device.clock_mhz:
         lines += [f"nvidia-smi -i {index} -rgc || true"]
+    if device.power_limit_w:
+        lines += [f'nvidia-smi -i {index} -pl "$(cat "$state/power-{index}")" || true']
     if device.sharing == "mps":
         lines += [f"(mps_for {index}; echo quit | nvidia-cuda-mps-control) || true"]
     if device.sharing == "mig":

@@ -22,7 +22,7 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
         if models[tenant.tenant].generates:
             files[f"{name}/{name}/1/model.json"] = _vllm(device, tenant, models)
         ports = f"--http-port {8000 + 3 * number} --grpc-port {8001 + 3 * number} --metrics-port {8002 + 3 * number}"
-        lines.append(f"tritonserver --model-repository {name} {ports} &")
+        lines.append(f"tritonserver --model-repository {name} --rate-limit execution_count {ports} &")
     return {**files, "serve.sh": "\n".join([*lines, "wait"]) + "\n"}
 
 
@@ -31,7 +31,8 @@ def _config(plan: ServingPlan, device: PlannedDevice, tenant: SeatedTenant, mode
     generates = models[tenant.tenant].generates
     index = 0 if device.sharing == "mig" else gpu_index(plan, device)  # a MIG instance is the only device it sees
     limit_us = min((kept.limit_ms for kept in tenant.kept), default=0.0) * 1e3
-    priority = max(1, 1 + tenant.priority)
+    # Triton gives an instance of priority 2 half the turns of one of priority 1: its order is the other way round.
+    priority = 1 + max(one.priority for one in device.tenants) - tenant.priority
     parts = [
         f'name: "{slug(tenant.name)}"',
         f'backend: "{"vllm" if generates else "onnxruntime"}"',

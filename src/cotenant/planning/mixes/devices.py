@@ -11,6 +11,15 @@ OWN_PROCESS = frozenset({"processes", "mps", "pinned", "mig"})
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """A clock to hold a device to."""
+
+    mhz: float
+    full_w: float
+    """What the device draws there at most: a power limit of as much never slows it down."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceKind:
     """Devices that are alike."""
 
@@ -26,6 +35,8 @@ class DeviceKind:
     """Ways to share that it has, the plainest first."""
     mig: Mig | None = None
     idle_w: float = 0.0
+    clocks: tuple["Clock", ...] = ()
+    """Clocks that it can be held to, the highest first; empty: it runs as fast as it likes."""
     members: tuple[str, ...] = ()
     """Names of the devices themselves; empty: the name and a number."""
 

@@ -31,6 +31,8 @@ class Way:
     kind: int
     sharing: str
     """As the device calls it; `CAPPED` is `mps` with a share for each."""
+    clock_mhz: float | None = None
+    """Held to this clock; None: as fast as it likes."""
 
     @property
     def mode(self) -> str:
@@ -39,13 +41,18 @@ class Way:
 
 
 def ways_of(kinds: Sequence[DeviceKind]) -> tuple[Way, ...]:
-    """Every way to share every kind, and `mps` with shares where there is `mps`."""
+    """Every way to share every kind at every clock, and `mps` with shares where there is `mps`."""
     return tuple(
-        Way(number, sharing)
+        Way(number, sharing, clock)
         for number, kind in enumerate(kinds)
+        for clock in _clocks(kind)
         for way in kind.ways
         for sharing in ((way, CAPPED) if way == "mps" else (way,))
     )
+
+
+def _clocks(kind: DeviceKind) -> tuple[float | None, ...]:
+    return tuple(one.mhz for one in kind.clocks) or (None,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +85,9 @@ class Judge:
         self._stretch = np.array([tenant.job.stretch if tenant.job else np.inf for tenant in tenants] + [np.inf])
         self._apart = _apart(tenants)
         self._known: dict[tuple[int, bytes], tuple[bool, float, float]] = {}
-        self._ladders: dict[int, Ints] = {}
-        self._needs: dict[int, Floats] = {}
-        self._cuts: dict[tuple[int, int, float], tuple[float, int]] = {}
+        self._ladders: dict[tuple[int, float | None], Ints] = {}
+        self._needs: dict[tuple[int, float | None], Floats] = {}
+        self._cuts: dict[tuple[Way, int, float], tuple[float, int]] = {}
 
     def options(self) -> tuple[Option, ...]:
         """For the solver."""
@@ -112,13 +119,12 @@ class Judge:
         if way.sharing == "mig":
             return self._cut(way, tenants, rates, allowed)
         share, room = self._shares(way, tenants)
-        ladder = self._ladder(way.kind)
+        ladder = self._ladder(way)
         step = np.zeros(tenants.shape, np.int64)
         last = (ladder > 0).sum(axis=1) - 1
         for _ in range(ladder.shape[1]):
-            mixes = Mixes(
-                self.kinds[way.kind].name, way.mode, tenants, rates, np.maximum(ladder[tenants, step], 1), share
-            )
+            batch = np.maximum(ladder[tenants, step], 1)
+            mixes = Mixes(self.kinds[way.kind].name, way.mode, tenants, rates, batch, share, way.clock_mhz)
             predicted = self.predictor(mixes)
             late = self._late(tenants, predicted)
             climb = late & (step < last[tenants])
@@ -152,7 +158,8 @@ class Judge:
         way = self.ways[option]
         seat = np.full((rates.size, 1), tenant, np.int64)
         held = np.full((rates.size, 1), share)
-        mixes = Mixes(self.kinds[way.kind].name, way.mode, seat, rates[:, None], batches[:, None], held)
+        name = self.kinds[way.kind].name
+        mixes = Mixes(name, way.mode, seat, rates[:, None], batches[:, None], held, way.clock_mhz)
         return self.keeps(option, mixes)
 
     def _seated(self, groups: Ints) -> tuple[Ints, Floats]:
@@ -209,7 +216,7 @@ class Judge:
         share = np.full(tenants.shape, np.nan)
         if way.sharing != CAPPED:
             return share, room
-        needs = np.append(self._need(way.kind), 0.0)[tenants]
+        needs = np.append(self._need(way), 0.0)[tenants]
         needs[tenants == NOBODY] = 0.0
         total = needs.sum(axis=1)
         room = total <= 100
@@ -217,24 +224,25 @@ class Judge:
         share = np.where((tenants != NOBODY) & room[:, None], np.clip(grown, 1.0, 100.0), np.nan)
         return share, room
 
-    def _need(self, kind: int) -> Floats:
+    def _need(self, way: Way) -> Floats:
         """Percent of the device with which each tenant alone keeps its objectives; above 100: none of `SHARES`."""
-        if kind not in self._needs:
+        key = (way.kind, way.clock_mhz)
+        if key not in self._needs:
             needs = np.full(len(self.tenants), TOO_MUCH)
-            ladder = self._ladder(kind)
+            ladder = self._ladder(way)
             everyone = np.arange(len(self.tenants))
             rates = self._unit_rates()
             for share in (*SHARES[::-1],):
                 mixes = Mixes(
-                    self.kinds[kind].name, "mps", everyone[:, None], rates[:, None],
-                    np.maximum(ladder[everyone, 0], 1)[:, None], np.full((everyone.size, 1), share),
+                    self.kinds[way.kind].name, "mps", everyone[:, None], rates[:, None],
+                    np.maximum(ladder[everyone, 0], 1)[:, None], np.full((everyone.size, 1), share), way.clock_mhz,
                 )  # fmt: skip
                 predicted = self.predictor(mixes)
                 fine = ~self._late(everyone[:, None], predicted)[:, 0] & (predicted.busy <= 1)
                 needs = np.where(fine, share, needs)
             own = np.array([np.nan if tenant.share is None else tenant.share for tenant in self.tenants])
-            self._needs[kind] = np.where(np.isnan(own), needs, own)
-        return self._needs[kind]
+            self._needs[key] = np.where(np.isnan(own), needs, own)
+        return self._needs[key]
 
     def _unit_rates(self) -> Floats:
         rates = np.zeros(len(self.tenants))
@@ -243,10 +251,12 @@ class Judge:
                 rates[seat.tenant] = max(rates[seat.tenant], seat.rate_rps)
         return rates
 
-    def _ladder(self, kind: int) -> Ints:
+    def _ladder(self, way: Way) -> Ints:
         """By tenant, the batches worth trying: the one that takes least of the device first, then ever faster ones."""
-        if kind in self._ladders:
-            return self._ladders[kind]
+        key = (way.kind, way.clock_mhz)
+        if key in self._ladders:
+            return self._ladders[key]
+        kind = way.kind
         width = max(len(tenant.batches) for tenant in self.tenants)
         ladder = np.zeros((len(self.tenants) + 1, width), np.int64)
         everyone = np.arange(len(self.tenants))
@@ -257,7 +267,7 @@ class Judge:
             batch = np.array([(*tenant.batches, *[tenant.batches[-1]] * width)[place] for tenant in self.tenants])
             mixes = Mixes(
                 self.kinds[kind].name, self.kinds[kind].ways[0], everyone[:, None], rates[:, None],
-                batch[:, None], np.full((everyone.size, 1), np.nan),
+                batch[:, None], np.full((everyone.size, 1), np.nan), way.clock_mhz,
             )  # fmt: skip
             predicted = self.predictor(mixes)
             busy[:, place] = predicted.busy
@@ -270,7 +280,7 @@ class Judge:
                     steps.append(tenant.batches[place])
                     best = late[number, place]
             ladder[number, : len(steps)] = steps
-        self._ladders[kind] = ladder
+        self._ladders[key] = ladder
         return ladder
 
     def _cut(self, way: Way, tenants: Ints, rates: Floats, allowed: Bools) -> Laid:
@@ -278,10 +288,10 @@ class Judge:
         kind = self.kinds[way.kind]
         assert kind.mig is not None
         pairs, index = np.unique(np.stack([tenants, rates], axis=-1).reshape(-1, 2), axis=0, return_inverse=True)
-        cuts = np.array([self._instance(way.kind, int(tenant), float(rate)) for tenant, rate in pairs])
+        cuts = np.array([self._instance(way, int(tenant), float(rate)) for tenant, rate in pairs])
         profile = cuts[index, 0].reshape(tenants.shape)
         batch = cuts[index, 1].reshape(tenants.shape).astype(np.int64)
-        mixes = Mixes(kind.name, "mig", tenants, rates, batch, profile)
+        mixes = Mixes(kind.name, "mig", tenants, rates, batch, profile, way.clock_mhz)
         predicted = self.predictor(mixes)
         has = ~np.isnan(profile) | (tenants == NOBODY)
         counts = np.stack([(profile == number).sum(axis=1) for number in range(len(kind.mig.profiles))], axis=1)
@@ -289,14 +299,14 @@ class Judge:
         stands = np.array([held[tuple(row)] for row in counts.tolist()], dtype=bool)
         return Laid(mixes, predicted, allowed & has.all(axis=1) & stands & ~self._late(tenants, predicted).any(axis=1))
 
-    def _instance(self, kind: int, tenant: int, rate: float) -> tuple[float, int]:
+    def _instance(self, way: Way, tenant: int, rate: float) -> tuple[float, int]:
         """The smallest instance that does for a tenant at this rate (NaN: none), and the batch for it."""
         if tenant == NOBODY:
             return np.nan, 1
-        if (kind, tenant, rate) not in self._cuts:
-            where = self.kinds[kind]
+        if (way, tenant, rate) not in self._cuts:
+            where = self.kinds[way.kind]
             assert where.mig is not None
-            steps = [int(batch) for batch in self._ladder(kind)[tenant] if batch > 0]
+            steps = [int(batch) for batch in self._ladder(way)[tenant] if batch > 0]
             rank = sorted(range(len(where.mig.profiles)), key=lambda one: _size(where, one))
             tried = [(number, batch) for number in rank for batch in steps]
             seat = np.full((len(tried), 1), tenant, np.int64)
@@ -307,12 +317,12 @@ class Judge:
                 np.full((len(tried), 1), rate),
                 np.array([[batch] for _, batch in tried], np.int64),
                 np.array([[float(number)] for number, _ in tried]),
+                way.clock_mhz,
             )
-            option = next(place for place, way in enumerate(self.ways) if way.kind == kind and way.sharing == "mig")
-            fine = np.flatnonzero(self.keeps(option, mixes))
+            fine = np.flatnonzero(self.keeps(self.ways.index(way), mixes))
             found = tried[fine[0]] if fine.size else None
-            self._cuts[kind, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
-        return self._cuts[kind, tenant, rate]
+            self._cuts[way, tenant, rate] = (float(found[0]), found[1]) if found else (np.nan, steps[0])
+        return self._cuts[way, tenant, rate]
 
     def _cost(self, option: int, laid: Laid) -> Floats:
         kind = self.kinds[self.ways[option].kind]

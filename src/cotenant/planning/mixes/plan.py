@@ -1,6 +1,6 @@
 """A plan: which tenants go on which device, how they share it, and what that is predicted to give. Plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class SeatedTenant:
     kept: tuple[Kept, ...]
     cv: float = 1.0
     """Burstiness of its arrivals."""
+    isolated: bool = False
+    """It asks for a process or a part of the device of its own."""
     holds_to: float | None = None
     """Everyone on the device keeps their objectives up to this many times the tenant's rate."""
 
@@ -70,6 +72,14 @@ class PlannedDevice:
     power_w: float
     basis: str
     clock_mhz: float | None = None
+    """Held to this clock; None: as fast as it likes."""
+    power_limit_w: float | None = None
+    """What it draws at that clock at most."""
+
+    @property
+    def simulated(self) -> bool:
+        """What is predicted for it comes from the simulation."""
+        return self.kind.startswith("sim:")
 
     @property
     def used_bytes(self) -> int:
@@ -105,6 +115,8 @@ class Measurement:
     sharing: str
     would: str
     """What it could change."""
+    command: str = ""
+    """That carries it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,8 @@ class ServingPlan:
     @property
     def gap(self) -> float | None:
         """How far the value may be above the least possible; None: unknown."""
+        if self.value <= self.bound:
+            return 0.0
         return (self.value - self.bound) / self.bound if self.bound > 0 else None
 
     @property
@@ -147,12 +161,15 @@ class ServingPlan:
         return not self.left_out and all(kept.headroom >= 0 for tenant in seats for kept in tenant.kept)
 
 
-def to_document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+def to_document(
+    plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None = None, rests_on: Sequence[str] = ()
+) -> dict[str, Any]:
     """What plan.yaml holds: enough to carry the plan out, and what was expected of it.
 
     Args:
         plan: The plan.
         runs: By tenant, what it runs, in the words of the tenants file.
+        rests_on: Run folders whose measurements were used.
     """
     return {
         "plan": 1,
@@ -160,6 +177,7 @@ def to_document(plan: ServingPlan, runs: Mapping[str, Mapping[str, Any]] | None 
         "cost_per_h": _rounded(plan.cost_per_h),
         "bound": _rounded(plan.bound),
         "risk": plan.risk,
+        **({"from": list(rests_on)} if rests_on else {}),
         "devices": [_device(device, runs or {}) for device in plan.devices],
         **({"left_out": list(plan.left_out)} if plan.left_out else {}),
     }
@@ -171,7 +189,8 @@ def _device(device: PlannedDevice, runs: Mapping[str, Mapping[str, Any]]) -> dic
         "kind": device.kind,
         "sharing": device.sharing,
         **({"devices": device.devices} if device.devices > 1 else {}),
-        **({"clock_mhz": device.clock_mhz} if device.clock_mhz else {}),
+        **({"clock_mhz": _rounded(device.clock_mhz)} if device.clock_mhz else {}),
+        **({"power_w": _rounded(device.power_limit_w)} if device.power_limit_w else {}),
         "price_per_h": _rounded(device.price_per_h),
         "basis": device.basis,
         "tenants": {tenant.name: _tenant(tenant, runs.get(tenant.tenant)) for tenant in device.tenants},

@@ -19,7 +19,7 @@ class Price:
     @property
     def basis(self) -> str:
         """`RunPod secure cloud, 2026-11-09`."""
-        return f"{self.source}, {self.read_on}"
+        return f"{self.source}, {self.read_on}" if self.read_on else self.source
 
 
 _RUNPOD = "RunPod secure cloud, list"

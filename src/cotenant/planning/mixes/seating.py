@@ -51,6 +51,8 @@ def _device(judge: Judge, column: Column, laid: Laid, name: str) -> PlannedDevic
         bandwidth=float(laid.predicted.bandwidth[0]),
         power_w=float(laid.predicted.power_w[0]),
         basis=laid.predicted.basis[0],
+        clock_mhz=way.clock_mhz,
+        power_limit_w=next((one.full_w for one in kind.clocks if one.mhz == way.clock_mhz), None),
     )
 
 
@@ -70,10 +72,11 @@ def _tenant(judge: Judge, laid: Laid, place: int, seat: Seat) -> SeatedTenant:
         replicas=seat.of,
         rate_rps=seat.rate_rps,
         batch=int(laid.mixes.batch[0, place]),
-        software=tenant.software,
+        software=tenant.software_on(laid.mixes.device),
         share=share,
         priority=tenant.priority,
         cv=tenant.cv,
+        isolated=tenant.isolation != "any",
         memory_bytes=int(predicted.memory_bytes[0, place]),
         slowdown=(
             float(predicted.slowdown.lower[0, place]),

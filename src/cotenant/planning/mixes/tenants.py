@@ -1,7 +1,7 @@
 """What is to be placed: tenants that serve requests at a rate within objectives, and jobs that run beside them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 Metric = Literal["latency", "ttft", "tpot"]
@@ -49,6 +49,8 @@ class ServingTenant:
     """Burstiness of its arrivals: 1 is Poisson."""
     batches: tuple[int, ...] = (1,)
     software: str = "eager"
+    on_kinds: Mapping[str, str] = field(default_factory=dict)
+    """By kind of device: the software that does best there, where there is a choice."""
     share: float | None = None
     """Part of the device in percent that it must have; None: whatever does."""
     priority: int = 0
@@ -60,6 +62,10 @@ class ServingTenant:
     replicas: int | None = None
     """None: as many as its rate needs."""
     job: BatchJob | None = None
+
+    def software_on(self, kind: str) -> str:
+        """How it is executed on a kind of device."""
+        return self.on_kinds.get(kind, self.software)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ def _holds_to(judge: Judge, column: Column, laid: Laid, place: int) -> float:
         rates,
         np.repeat(laid.mixes.batch, rows, axis=0),
         np.repeat(laid.mixes.share, rows, axis=0),
+        laid.mixes.clock_mhz,
     )
     kept = judge.keeps(column.option, mixes)
     missed = np.flatnonzero(~kept)

@@ -17,6 +17,7 @@ STILL = 1e-6
 """A sensor that varies by less than this share of its value has not moved."""
 FIRST = (
     "throttl",
+    "server_",
     "power_w",
     "sm_clock",
     "sm_active",

@@ -6,6 +6,7 @@ from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.html.tenant_lines import tenant_lines
+from cotenant.reporting.html.token_lines import HEADS, token_lines
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.markdown import bullets, escaped, table
@@ -34,6 +35,7 @@ def markdown_report(material: Material) -> str:
         _mixes(material),
         "## Tenants",
         _tenants(material),
+        _tokens(material),
         "## What the device did" if material.device_use else "",
         _device(material),
         "## In sentences",
@@ -85,6 +87,15 @@ def _tenants(material: Material) -> str:
         for line in tenant_lines(tenants)
     ]
     return table(("where", "tenant", "requests/s", "p50 ms", "p99 ms", "slowdown", "objective"), rows)
+
+
+def _tokens(material: Material) -> str:
+    rows = [
+        (material.names.cell(tenant.cell), line.tenant, *line.values)
+        for tenant in material.summary.tenants
+        for line in token_lines([tenant])
+    ]
+    return table(("where", "tenant", *HEADS), rows) if rows else ""
 
 
 def _device(material: Material) -> str:

@@ -32,6 +32,7 @@ from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.html.heat_map import heat_maps
 from cotenant.reporting.html.matrix import Matrix, matrix_of
 from cotenant.reporting.html.tenant_lines import keys, tenant_lines
+from cotenant.reporting.html.token_lines import HEADS, token_lines
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.trust import errors_by_class
 from cotenant.store.manifest import PROFILE_PASS
@@ -92,6 +93,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         understanding_curves=UNDERSTANDING,
         understanding_timeline=TIMELINE,
         mixes=_mixes(material, matrix),
+        token_heads=HEADS,
         sections=[
             (anchor, title, figures, sentences)
             for anchor, title, many, sentences in sections
@@ -176,6 +178,10 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
     for trial in material.trials:
         trials.setdefault(trial.cell, []).append(trial)
     key_of = keys(material)
+    solos: dict[tuple[str, Condition], list[TenantSummary]] = {}
+    for one in material.summary.tenants:
+        if one.cell.solo:
+            solos.setdefault((one.cell.run, Condition.of(one.cell)), []).append(one)
     return [
         {
             "key": key_of[mix.cell],
@@ -185,6 +191,7 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
             "work": with_interval(mix.metrics["stp"], ratio),
             "fairness": without_interval(mix.metrics["fairness"], ratio),
             "tenants": tenant_lines(members[mix.cell], alone.get((mix.cell.run, Condition.of(mix.cell)))),
+            "tokens": token_lines(members[mix.cell], solos.get((mix.cell.run, Condition.of(mix.cell)), ())),
             "verdict": mix.verdict,
             "trials": sum(mix.trials_by_verdict.values()),
             "bad": [trial for trial in trials.get(mix.cell, []) if trial.verdict != "valid"][:6],

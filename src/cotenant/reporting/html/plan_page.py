@@ -69,5 +69,5 @@ def _bars(device: PlannedDevice) -> list[tuple[str, float, str]]:
         ("compute", min(device.busy, 1.0), percent(device.busy)),
         ("bandwidth", min(device.bandwidth, 1.0), percent(device.bandwidth)),
         ("memory", min(memory, 1.0), f"{size(device.used_bytes)} of {size(device.memory_bytes)}"),
-        ("power", 0.0, f"{figure(device.power_w)} W"),
+        *([("power", 0.0, f"{figure(device.power_w)} W")] if device.power_w else []),
     ]

@@ -5,8 +5,10 @@ from collections import Counter
 from rich.console import RenderableType
 from rich.text import Text
 
+from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.terminal.answer import answer_parts
+from cotenant.reporting.terminal.capacity import capacity_answer, capacity_table
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
 from cotenant.reporting.terminal.heading import heading
@@ -17,7 +19,7 @@ from cotenant.text import amount
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, what it is good to, and which device it is about."""
-    parts: list[RenderableType] = [*answer_parts(result.answer)]
+    parts: list[RenderableType] = [*answer_parts(result.answer), *capacity_answer(capacity_curves(result.summary))]
     if result.sweeps:
         parts += dvfs_parts(result.sweeps)
     measured = [one for one in result.manifests if not one.get("simulated")]
@@ -32,6 +34,7 @@ def result_parts(result: Result) -> tuple[RenderableType, ...]:
         *answer_parts(result.answer),
         heading(result.manifests, result.summary),
         *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
+        *capacity_table(capacity_curves(result.summary)),
         *device_tables(result.device_use),
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),

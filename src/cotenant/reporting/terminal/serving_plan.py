@@ -42,11 +42,12 @@ def answer_of(plan: ServingPlan) -> str:
     what = " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "no device"
     cost = f", ${plan.cost_per_h:.2f}/h (${plan.cost_per_month:,.0f} a month)" if plan.cost_per_h else ""
     keeps = "keeps every objective" if plan.keeps_all else "does NOT keep every objective"
-    return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}). SIMULATED"
+    label = " SIMULATED" if any(device.simulated for device in plan.devices) else ""
+    return f"{what}{cost}: {keeps} at the upper end of what is predicted (risk {percent(plan.risk)}).{label}"
 
 
 def _tenants(device: PlannedDevice) -> RenderableType:
-    columns = ("tenant", "batch", "share", "objective", "predicted ms", "limit", "left", "holds to")
+    columns = ("tenant", "batch", "software", "share", "objective", "predicted ms", "limit", "left", "holds to")
     rows = seat_rows(device)
     used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
     return listing([columns[place] for place in used], [[row[place] for place in used] for row in rows])
@@ -57,7 +58,8 @@ def seat_rows(device: PlannedDevice) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for tenant in device.tenants:
         for number, kept in enumerate(tenant.kept or (None,)):
-            own = (tenant.name, str(tenant.batch), _share(tenant)) if number == 0 else ("", "", "")
+            software = "" if tenant.software == "eager" else tenant.software
+            own = (tenant.name, str(tenant.batch), software, _share(tenant)) if number == 0 else ("",) * 4
             growth = f"{tenant.holds_to:.3g}x" if number == 0 and tenant.holds_to else ""
             rows.append((*own, *_figures(kept), growth))
     return rows
@@ -76,9 +78,13 @@ def _share(tenant: SeatedTenant) -> str:
 
 def described(device: PlannedDevice) -> str:
     """How it is shared, what of it is used, and the basis."""
+    held = f" at {device.clock_mhz:.0f} MHz" if device.clock_mhz else ""
+    power = f", {figure(device.power_w)} W" if device.power_w else ""
+    power += f" (at most {figure(device.power_limit_w)} W)" if device.power_limit_w else ""
     return (
-        f"{device.name}, {device.sharing}: compute {percent(device.busy)}, bandwidth {percent(device.bandwidth)}, "
-        f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}, {figure(device.power_w)} W; {device.basis}"
+        f"{device.name}, {device.sharing}{held}: compute {percent(device.busy)}, "
+        f"bandwidth {percent(device.bandwidth)}, "
+        f"memory {size(device.used_bytes)} of {size(device.memory_bytes)}{power}; {device.basis}"
     )
 
 
@@ -104,6 +110,8 @@ def reasons_of(plan: ServingPlan, *, everything: bool) -> list[str]:
     if plan.measure is not None:
         mix = "+".join(plan.measure.tenants)
         said.append(f"measure next: {mix} under {plan.measure.sharing} on {plan.measure.kind}: {plan.measure.would}")
+        if plan.measure.command:
+            said.append(f"that is: {plan.measure.command}")
     said += [f"price of {one}" for one in plan.prices]
     if not everything and len(plan.rejected) > FEW:
         said.append(f"{amount(len(plan.rejected) - FEW, 'more alternative')} with --all")

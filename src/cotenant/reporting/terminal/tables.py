@@ -79,8 +79,8 @@ def tenants_table(tenants: Sequence[TenantSummary]) -> Fitting:
 
 
 def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
-    """The same for those that generate: time to first token, time per output token, tokens per second."""
-    columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99")
+    """The same for those that generate: times to first token, per output token and between tokens."""
+    columns = ("tenant", "tokens/s", "TTFT p50 ms", "p99", "TPOT p50 ms", "p99", "ITL p99 ms")
 
     def table(form: Callable[[Interval], str]) -> Grouped:
         sections: dict[str, list[tuple[Text, ...]]] = {}
@@ -91,9 +91,14 @@ def tokens_table(tenants: Sequence[TenantSummary]) -> Fitting:
                 Text(literal(tenant.tenant)),
                 Text(form(tenant.tokens.tokens_per_s)),
                 *(
-                    _quantile_text(quantiles[name], form)
-                    for quantiles in (tenant.tokens.ttft_ms, tenant.tokens.tpot_ms)
-                    for name in ("p50", "p99")
+                    Text(NOTHING if quantile.est is None else form(quantile))
+                    for quantile in (
+                        tenant.tokens.ttft_ms["p50"],
+                        tenant.tokens.ttft_ms["p99"],
+                        tenant.tokens.tpot_ms["p50"],
+                        tenant.tokens.tpot_ms["p99"],
+                        tenant.tokens.itl_ms["p99"],
+                    )
                 ),
             )
             sections.setdefault(_heading(tenant.cell), []).append(row)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
+from cotenant.workloads.models.gguf_export import require_gguf, write_gguf
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.servers.prompts import WORDS
 
@@ -21,8 +22,10 @@ CHAT_TEMPLATE = (
 _TEXT_FAMILIES = ("decoder", "encoder")
 
 
-def export_model(entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str = "float32") -> dict[str, Any]:
-    """Write it; gives what was written.
+def export_model(
+    entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str = "float32", gguf: bool = False
+) -> dict[str, Any]:
+    """Write it, with ``gguf`` also as one file for llama.cpp; gives what was written.
 
     Raises:
         WorkloadError: It is not a model of text, or the folder holds something.
@@ -34,6 +37,8 @@ def export_model(entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str =
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise WorkloadError(f"{folder} is not an empty folder", hint="name a new one")
+    if gguf:
+        require_gguf(dtype)
     import torch
 
     from cotenant.workloads.models.building import stand
@@ -49,6 +54,8 @@ def export_model(entry: ModelEntry, folder: Path, *, seed: int = 0, dtype: str =
     model.save_pretrained(folder)  # type: ignore[operator]  # transformers' models have it, torch's stubs don't know
     vocabulary = int(model.config.vocab_size)  # type: ignore[union-attr,arg-type]
     write_tokenizer(folder, vocabulary, int(entry.max_seq or 512))
+    if gguf:
+        write_gguf(folder)
     return {
         "folder": str(folder),
         "model": entry.name,

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 from cotenant.errors import WorkloadError
 
 LOCAL = "127.0.0.1"
+_PORTS = {"http": 80, "https": 443, "grpc": 8001}
+"""Schemes, and the ports that they mean where none is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Address:
     path: str = ""
     query: str = ""
     tls: bool = False
+    scheme: str = "http"
 
     @property
     def authority(self) -> str:
@@ -45,15 +48,15 @@ def read_address(name: str) -> Address:
     """
     try:
         parts = urlsplit(name)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port or _PORTS.get(parts.scheme, 80)
     except ValueError as error:
         raise WorkloadError(f"`{name}` is not an address: {str(error).lower()}") from None
     plain = name.isascii() and name.isprintable() and " " not in name
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+    if parts.scheme not in _PORTS or not parts.hostname or not plain:
         raise WorkloadError(f"`{name}` is not an address", hint="write it as `http://host:port/path`, without spaces")
     if parts.username is not None:
         raise WorkloadError(
             "an address with a user name or password in it would be written into every record",
             hint="use `params: {headers: {Authorization: ...}}`",
         )
-    return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https")
+    return Address(name, parts.hostname, port, parts.path, parts.query, parts.scheme == "https", parts.scheme)

@@ -9,17 +9,23 @@ from cotenant.workloads.protocol import Answer
 from cotenant.workloads.servers.events import Events
 
 _END = b"[DONE]"
+_REASONING = ("reasoning_content", "reasoning")
+Count = Callable[[str], int]
+"""Tokens of a text."""
 
 
 class Generation:
     """One answer as it comes. A chunk that only names the role, or only counts, is not a token."""
 
-    def __init__(self, token: Callable[[int], None]) -> None:
+    def __init__(self, token: Callable[[int], None], *, count: Count | None = None) -> None:
         self._token = token
-        """Told the number of each chunk that carries text, as it comes."""
+        """Called with the number of each chunk that carries text, as it comes."""
+        self._count = count
         self._events = Events()
         self._usage: dict[str, Any] = {}
         self._ended = False
+        self._said: list[str] = []
+        self._reasoned: list[str] = []
         self.chunks = 0
 
     def feed(self, piece: bytes) -> None:
@@ -29,6 +35,11 @@ class Generation:
                 self._ended = True
             else:
                 self._chunk(data)
+
+    @property
+    def text(self) -> str:
+        """The answer without its reasoning: what a conversation goes on with."""
+        return "".join(self._said)
 
     def answer(self) -> Answer:
         """What it came to.
@@ -40,7 +51,12 @@ class Generation:
             raise RequestFailed("broken off", "the stream ended without a `finish_reason` or `[DONE]`")
         if not self.chunks:
             raise RequestFailed("no tokens", "the stream held no token")
-        return answer_of(self._usage, self.chunks)
+        reasoning = len(self._reasoned) or None
+        if self._count is None or _positive(self._usage.get("completion_tokens")):
+            return answer_of(self._usage, self.chunks, reasoning)
+        thought = "".join(self._reasoned)
+        reasoning = self._count(thought) if thought else None
+        return answer_of(self._usage, self._count(self.text) + (reasoning or 0), reasoning)
 
     def _chunk(self, data: bytes) -> None:
         chunk = _object(data)
@@ -53,8 +69,21 @@ class Generation:
             if carries_text(choice):
                 self._token(self.chunks)
                 self.chunks += 1
+                self._keep(choice)
             if choice.get("finish_reason"):
                 self._ended = True  # some servers say this and leave out `[DONE]`
+
+    def _keep(self, choice: dict[str, Any]) -> None:
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            self._said.append(str(choice["text"]))
+            return
+        for key in _REASONING:
+            if delta.get(key):
+                self._reasoned.append(str(delta[key]))
+                break
+        if delta.get("content"):
+            self._said.append(str(delta["content"]))
 
 
 def carries_text(choice: Any) -> bool:
@@ -63,22 +92,24 @@ def carries_text(choice: Any) -> bool:
         raise RequestFailed("bad stream", "a chunk of the stream has choices that are not objects")
     delta = choice.get("delta")
     if isinstance(delta, dict):
-        return any(delta.get(key) for key in ("content", "reasoning_content", "reasoning", "tool_calls"))
+        return any(delta.get(key) for key in ("content", *_REASONING, "tool_calls"))
     return bool(choice.get("text"))
 
 
-def answer_of(usage: dict[str, Any], chunks: int | None) -> Answer:
-    """Tokens as the server counts them; where it does not, each chunk with text is one."""
-    counted = usage.get("completion_tokens")
-    prompt = usage.get("prompt_tokens")
+def answer_of(usage: dict[str, Any], counted_here: int | None, reasoning_here: int | None = None) -> Answer:
+    """Tokens as the server counts them; where it does not, as they were counted here."""
+    counted, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
+    details = usage.get("completion_tokens_details")
+    reasoning = details.get("reasoning_tokens") if isinstance(details, dict) else None
     return Answer(
         tokens_in=prompt if isinstance(prompt, int) else None,
-        tokens_out=counted if isinstance(counted, int) and counted > 0 else chunks,
+        tokens_out=counted if _positive(counted) else counted_here,
+        tokens_reasoning=reasoning if _positive(reasoning) else reasoning_here,
     )
 
 
 def whole_answer(body: bytes) -> Answer:
-    """Of an answer that was not streamed: embeddings, or `stream: false`."""
+    """Of an answer that was not streamed: embeddings, scores, or `stream: false`."""
     document = _object(body)
     if "error" in document:
         raise RequestFailed("error in answer", f"the server answered with an error: {said(document['error'])}")
@@ -92,9 +123,13 @@ def said(error: Any) -> str:
     return " ".join(str(message).split())[:200]
 
 
+def _positive(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        found = json.loads(data.decode())  # of bytes it would guess the encoding first
     except ValueError:
         raise RequestFailed("bad stream", f"the answer holds {data[:60]!r}, which is not JSON") from None
     if not isinstance(found, dict):

@@ -1,35 +1,20 @@
 """HTTP/1.1 from one event loop: kept connections, one request on each at a time, bodies handed on as they come.
 
-`h11` frames the messages; the sockets are asyncio's. Nothing is queued on the way: what arrives is handed to the
-request's sink in the same step of the loop in which the loop has read it.
+`framing` takes the answers apart; the sockets are asyncio's. Nothing is queued on the way: what arrives is handed to
+the request's sink in the same step of the loop in which the loop has read it.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
-import h11
 
 from cotenant.errors import RequestFailed
 from cotenant.workloads.servers.address import Address
+from cotenant.workloads.servers.framing import Framing, NotHttp, Reply
 
 LARGEST_ANSWER = 256 << 20
 Sink = Callable[[bytes], None]
-
-
-@dataclass(slots=True)
-class Reply:
-    """The head of an answer, and its body where no sink took it."""
-
-    status: int = 0
-    reason: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-    @property
-    def ok(self) -> bool:
-        """Any 2xx."""
-        return 200 <= self.status < 300
+Begun = Callable[[Reply], None]
+Headers = Mapping[str, str]
 
 
 class _Dropped(Exception):
@@ -40,10 +25,10 @@ class _Connection(asyncio.Protocol):
     """One connection; one request at a time."""
 
     def __init__(self) -> None:
-        self._framing = h11.Connection(h11.CLIENT)
+        self._framing = Framing(self._head, self._body)
         self._transport: asyncio.Transport | None = None
-        self._reply = Reply()
         self._sink: Sink | None = None
+        self._begun: Begun | None = None
         self._parts: list[bytes] = []
         self._size = 0
         self._heard = False
@@ -71,23 +56,21 @@ class _Connection(asyncio.Protocol):
             self.close()  # nobody asked for this
             return
         try:
-            self._framing.receive_data(data)
-            self._take()
-        except h11.RemoteProtocolError as error:
-            self._fail(RequestFailed("not http", f"the server does not answer in HTTP: {_said(error)}"))
-        except RequestFailed as error:
-            self._fail(error)
+            self._framing.feed(data)
+        except NotHttp as error:
+            self._fail(RequestFailed("not http", f"the server does not answer in HTTP: {error}"))
         except Exception as error:  # noqa: BLE001 - a sink's error is its request's, not the loop's
             self._fail(error)
+        else:
+            if self._framing.done:
+                self._finish()
 
-    def send(self, head: h11.Request, body: bytes, sink: Sink | None) -> "asyncio.Future[Reply]":
+    def send(self, data: bytes, sink: Sink | None, begun: Begun | None, *, to_head: bool) -> "asyncio.Future[Reply]":
         """Write a request; the future is done when the answer is."""
         assert self._transport is not None
-        self._reply, self._sink, self._parts, self._size, self._heard = Reply(), sink, [], 0, False
+        self._sink, self._begun, self._parts, self._size, self._heard = sink, begun, [], 0, False
+        self._framing.begin(to_head=to_head)
         self._done = asyncio.get_running_loop().create_future()
-        data = self._framing.send(head) or b""
-        data += (self._framing.send(h11.Data(data=body)) or b"") if body else b""
-        data += self._framing.send(h11.EndOfMessage()) or b""
         self._transport.write(data)
         return self._done
 
@@ -97,57 +80,35 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _take(self) -> None:
-        assert self._done is not None
-        while True:
-            event = self._framing.next_event()
-            match event:
-                case h11.NEED_DATA | h11.PAUSED:
-                    return
-                case h11.Response():
-                    self._reply.status = event.status_code
-                    self._reply.reason = bytes(event.reason).decode("latin-1")
-                    self._reply.headers = {
-                        bytes(k).decode("latin-1"): bytes(v).decode("latin-1") for k, v in event.headers
-                    }
-                case h11.Data():
-                    self._body(bytes(event.data))
-                case h11.EndOfMessage():
-                    self._finish()
-                    return
-                case h11.ConnectionClosed():
-                    return
+    def _head(self, reply: Reply) -> None:
+        if self._begun is not None:
+            self._begun(reply)
 
     def _body(self, data: bytes) -> None:
         self._size += len(data)
         if self._size > LARGEST_ANSWER:
             raise RequestFailed("too long", f"the answer is longer than {LARGEST_ANSWER >> 20} MiB")
-        if self._sink is not None and self._reply.ok:
+        if self._sink is not None and self._framing.reply.ok:
             self._sink(data)
         else:
             self._parts.append(data)
 
     def _finish(self) -> None:
         assert self._done is not None
-        self._reply.body = b"".join(self._parts)
+        reply = self._framing.reply
+        reply.body = b"".join(self._parts)
         self.answered += 1
-        if self._framing.our_state is h11.DONE and self._framing.their_state is h11.DONE:
-            self._framing.start_next_cycle()
-        else:
+        if not self._framing.keep:
             self.close()
-        self._done.set_result(self._reply)
+        self._done.set_result(reply)
 
     def _end_of_input(self, exc: Exception | None) -> None:
         """Some answers end with the connection; any other is broken off."""
         if not self._heard:
             self._fail(_Dropped(_said(exc) if exc else "it closed the connection"))
-            return
-        try:
-            self._framing.receive_data(b"")
-            self._take()
-        except h11.RemoteProtocolError:
-            pass
-        if self._done is not None and not self._done.done():
+        elif self._framing.end():
+            self._finish()
+        else:
             self._fail(RequestFailed("broken off", "the server broke off in the middle of an answer"))
 
     def _fail(self, error: Exception) -> None:
@@ -161,11 +122,9 @@ class Connections:
 
     def __init__(self, address: Address, timeout_s: float, headers: Mapping[str, str]) -> None:
         self._address, self._timeout_s = address, timeout_s
-        self._headers = [
-            ("Host", address.authority),
-            ("User-Agent", "cotenant"),
-            *((name, value) for name, value in headers.items() if name.lower() != "host"),
-        ]
+        own = {name: value for name, value in headers.items() if name.lower() != "host"}
+        self._head = _lines({"Host": address.authority, "User-Agent": "cotenant", **own})
+        """Of every request, written once."""
         self._idle: list[_Connection] = []
 
     async def send(
@@ -175,14 +134,17 @@ class Connections:
         body: bytes | None,
         sink: Sink | None = None,
         *,
+        headers: Headers | None = None,
         sent: Callable[[], None] | None = None,
+        begun: Begun | None = None,
     ) -> Reply:
         """One request and its answer, over a new connection where none is idle.
 
         A server may close an idle connection just as a request is written to it: only then is it sent once more.
+        ``begun`` is called with the head of the answer, before its body goes to the sink.
         """
-        headers = self._headers if body is None else [*self._headers, ("Content-Length", str(len(body)))]
-        head = h11.Request(method=method, target=target, headers=headers)
+        more = dict(headers or {}) | ({} if body is None else {"Content-Length": str(len(body))})
+        data = f"{method} {target} HTTP/1.1\r\n".encode("latin-1") + self._head + _lines(more) + b"\r\n" + (body or b"")
         connection: _Connection | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -192,7 +154,7 @@ class Connections:
                         continue
                     kept = connection is not None
                     connection = connection or await self._connect()
-                    answer = connection.send(head, body or b"", sink)
+                    answer = connection.send(data, sink, begun, to_head=method == "HEAD")
                     if sent is not None:
                         sent()
                     try:
@@ -241,12 +203,16 @@ def refused(name: str, reply: Reply) -> RequestFailed:
     """The error of an answer whose status is not the expected one, with the first line that the server says."""
     lines = reply.body[:400].decode(errors="replace").strip().splitlines()
     said = "".join(c if c.isprintable() else "?" for c in lines[0][:200]) if lines else ""
-    moved = next((value for key, value in reply.headers.items() if key.lower() == "location"), None)
+    moved = reply.headers.get("location")
     return RequestFailed(
         f"http {reply.status}",
         f"`{name}` answered {reply.status} {reply.reason}".rstrip() + (f": {said}" if said else ""),
         hint=f"it redirects to {moved}: name that address" if moved else "look at the server's log",
     )
+
+
+def _lines(headers: Headers) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
 
 
 def _drop(connection: _Connection | None) -> None:

@@ -2,8 +2,9 @@
 
 OPENAI = "openai:"
 V2 = "v2:"
+V2_GRPC = "v2:grpc:"
 SERVERS = ("https://", "http:/", OPENAI, V2)
-SERVER_FORMS = ("openai:", "v2:", "http:/path")
+SERVER_FORMS = ("openai:", "v2:", "v2:grpc:", "http:/path")
 """As they are written where cotenant starts the server."""
 
 

@@ -1,9 +1,14 @@
 """Servers that people run: how each is started, when it is ready, and how it is told its share of memory."""
 
 import importlib.util
+import re
 import shutil
 from dataclasses import asdict, dataclass
 from typing import Any
+
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(MB|GB|MiB|GiB)$", re.IGNORECASE)
+_SHARE = re.compile(r"^(\d+(?:\.\d+)?)\s*%$")
+_UNITS = {"mb": 1e6, "gb": 1e9, "mib": 1 << 20, "gib": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,28 @@ class Preset:
     """The version that has been measured with cotenant; None: never run."""
     module: str | None = None
     """Python module that has to be there too."""
+    memory_bytes: str | None = None
+    """Arguments for a size; `{bytes}` stands for it."""
+    memory_share: str | None = None
+    """Arguments for a share of the device; `{share}` stands for it, from 0 to 1."""
+
+    def memory_arguments(self, given: str) -> str:
+        """The arguments for `2GB` or `40%`; anything else is taken as arguments.
+
+        Raises:
+            ValueError: It can't be given its memory that way.
+        """
+        text = given.strip()
+        size, share = _SIZE.match(text), _SHARE.match(text)
+        if size is None and share is None:
+            return given
+        form = self.memory_bytes if size else self.memory_share
+        if form is None:
+            raise ValueError(f"the preset {self.name} can't be given {text} of memory; {self.memory}")
+        if size:
+            return form.replace("{bytes}", str(round(float(size[1]) * _UNITS[size[2].lower()])))
+        assert share
+        return form.replace("{share}", f"{float(share[1]) / 100:g}")
 
     @property
     def installed(self) -> bool:
@@ -40,12 +67,14 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset(
             "vllm", "vllm", "vllm serve {model} --host 127.0.0.1 --port {port}", "/health", "openai:",
-            "args: --kv-cache-memory-bytes BYTES (or --gpu-memory-utilization SHARE); on a CPU "
-            "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", None,
+            "memory: 2GB (--kv-cache-memory-bytes) or 40% (--gpu-memory-utilization); on a CPU "
+            "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", "0.32.0 (vllm-cpu)",
+            memory_bytes="--kv-cache-memory-bytes {bytes}", memory_share="--gpu-memory-utilization {share}",
         ),
         Preset(
             "sglang", "python3", "python3 -m sglang.launch_server --model-path {model} --host 127.0.0.1 --port {port}",
-            "/health", "openai:", "args: --mem-fraction-static SHARE", None, "sglang",
+            "/health", "openai:", "memory: 40% (--mem-fraction-static); args: --enable-metrics", None, "sglang",
+            memory_share="--mem-fraction-static {share}",
         ),
         Preset(
             "tei", "text-embeddings-router",
@@ -53,7 +82,8 @@ PRESETS: dict[str, Preset] = {
             "args: --max-batch-tokens N bounds it", None,
         ),
         Preset(
-            "llama.cpp", "llama-server", "llama-server --model {model} --host 127.0.0.1 --port {port}", "/health",
+            "llama.cpp", "llama-server", "llama-server --model {model} --host 127.0.0.1 --port {port} --metrics",
+            "/health",
             "openai:", "args: --ctx-size TOKENS --parallel SLOTS, and --n-gpu-layers N", None,
         ),
         Preset(
@@ -63,9 +93,9 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "triton", "tritonserver",
             "tritonserver --model-repository {model} --http-address 127.0.0.1 --http-port {port} "
-            "--allow-grpc false --allow-metrics false",
+            "--grpc-address 127.0.0.1 --grpc-port {grpc_port} --metrics-port {metrics_port}",
             "/v2/health/ready", "v2:",
-            "args: --cuda-memory-pool-byte-size DEVICE:BYTES; each backend has its own limit", None,
+            "args: --cuda-memory-pool-byte-size DEVICE:BYTES; each backend has its own limit", "2.51.0",
         ),
         Preset(
             "transformers", "transformers", "transformers serve {model} --host 127.0.0.1 --port {port}", "/health",

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -13,7 +14,7 @@ import time
 from cotenant.errors import WorkloadError
 from cotenant.workloads.servers.address import LOCAL, Address
 from cotenant.workloads.servers.asking import ask
-from cotenant.workloads.servers.spec import ServerSpec
+from cotenant.workloads.servers.spec import PORTS, ServerSpec
 
 LOOK_S = 0.05
 PATIENCE_S = 2.5
@@ -27,9 +28,15 @@ class ServerProcess:
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
-        self.port = _free_port()
+        ports = _free_ports(len(PORTS))
+        self.port, grpc_port, metrics_port = ports
         self.address = Address(f"http://{LOCAL}:{self.port}", LOCAL, self.port)
-        arguments = spec.arguments(self.port)
+        self.grpc_address = Address(f"grpc://{LOCAL}:{grpc_port}", LOCAL, grpc_port, scheme="grpc")
+        own = Address(f"http://{LOCAL}:{metrics_port}", LOCAL, metrics_port)
+        self.metrics_address = own if spec.has_metrics_port else self.address
+        self.metrics_path = spec.metrics
+        arguments = spec.arguments(*ports)
+        self.started_as = shlex.join(arguments)
         if shutil.which(arguments[0]) is None:
             raise WorkloadError(
                 f"there is no program `{arguments[0]}` to start the server with",
@@ -122,8 +129,12 @@ class ServerProcess:
         return f"; its log ends: {' / '.join(last)}" if last else "; it logged nothing"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOCAL, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    """Different ones: all are held until the last is found."""
+    with contextlib.ExitStack() as held:
+        found = []
+        for _ in range(count):
+            probe = held.enter_context(socket.socket())
+            probe.bind((LOCAL, 0))
+            found.append(int(probe.getsockname()[1]))
+        return found

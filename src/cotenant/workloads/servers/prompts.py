@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from cotenant import opening
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import Options
+from cotenant.workloads.traces import BLOCK_TOKENS, Trace, read_trace
 
 LARGEST_FILE = 64 << 20
 LONGEST_PROMPT = 1 << 20
@@ -42,14 +43,26 @@ class PromptOptions(Options):
     """The part of each prompt that is the same in all: what a cache of prefixes can keep."""
     file: str | None = None
     """JSON lines with `prompt`, `text`, `messages` or ShareGPT's `conversations`, taken in turn."""
+    trace: str | None = None
+    """A trace with lengths (see `cotenant.workloads.traces`): prompts and answers are as long as those recorded."""
+    longest: int = Field(default=LONGEST_PROMPT, ge=1, le=LONGEST_PROMPT)
+    """Longer prompts of a trace are cut to this: what the model can take."""
     repeat: bool = False
     """Send the same prompts again in each window, where a cache may answer; False: each is new."""
 
     @model_validator(mode="after")
     def _either(self) -> "PromptOptions":
-        if self.file is not None and self.model_fields_set & {"tokens", "cv"}:
-            raise ValueError("a file has lengths of its own: give `file`, or `tokens` and `cv`")
+        recorded = [name for name in ("file", "trace") if getattr(self, name) is not None]
+        if len(recorded) == 2:
+            raise ValueError("give `file` or `trace`, not both")
+        if recorded and self.model_fields_set & {"tokens", "cv"}:
+            raise ValueError(f"a {recorded[0]} has lengths of its own: give `{recorded[0]}`, or `tokens` and `cv`")
         return self
+
+    @property
+    def generated(self) -> bool:
+        """Their lengths are given here, and not by a recording."""
+        return self.file is None and self.trace is None
 
 
 def _random(seed: str) -> random.Random:
@@ -64,12 +77,29 @@ class Prompts:
         self._texts = None if options.file is None else read_prompts(Path(options.file))
         self._salt = "" if options.repeat else os.urandom(6).hex()
         self._prefix = _random(f"prefix {seed}").choices(WORDS, k=4096)
+        self._trace = None if options.trace is None else _with_lengths(Path(options.trace))
+        self._first_arrival = 0
         self._sent = 0
+
+    def begin(self, first_arrival: int) -> None:
+        """A window begins, with this arrival of the trace."""
+        self._first_arrival = first_arrival
+
+    def answer_tokens(self, number: int) -> int | None:
+        """How long the answer was that the trace has there; None: no trace says."""
+        return None if self._trace is None else self._trace.tokens_out[self._arrival(number)]
+
+    @property
+    def longest_answer(self) -> int | None:
+        """Of the trace."""
+        return None if self._trace is None else max(self._trace.tokens_out)
 
     def next(self, number: int) -> str:
         """The prompt of the next request; ``number`` is its place in the window."""
         place = number if self._options.repeat else self._sent
         self._sent += 1
+        if self._trace is not None:
+            return self._recorded(self._trace, self._arrival(number), place)
         if self._texts is not None:
             text = self._texts[place % len(self._texts)]
             return text if self._options.repeat or place < len(self._texts) else f"{self._salt} {place} {text}"
@@ -80,12 +110,36 @@ class Prompts:
         repeats = -(-shared // len(self._prefix))
         return " ".join([*(self._prefix * repeats)[:shared], *own])
 
+    def _arrival(self, number: int) -> int:
+        assert self._trace is not None
+        return (self._first_arrival + number) % len(self._trace.tokens_in)
+
+    def _recorded(self, trace: Trace, arrival: int, place: int) -> str:
+        """As long as the recorded one; where it began as others did, by the recording's marks, so does this."""
+        length = min(trace.tokens_in[arrival], self._options.longest)
+        words: list[str] = []
+        for block in trace.blocks[arrival] if trace.blocks else ():
+            words += _random(f"{self._salt} block {block}").choices(WORDS, k=BLOCK_TOKENS)
+        shared = words[:length]
+        own = _random(f"{self._salt} {self._seed} {place}").choices(WORDS, k=length - len(shared))
+        return " ".join([*shared, *own])
+
     def _length(self, words: random.Random) -> int:
         mean, cv = self._options.tokens, self._options.cv
         if cv == 0:
             return mean
         sigma = math.sqrt(math.log1p(cv * cv))
         return min(max(round(words.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)), 1), LONGEST_PROMPT)
+
+
+def _with_lengths(path: Path) -> Trace:
+    trace = read_trace(path.expanduser())
+    if not trace.tokens_in:
+        raise WorkloadError(
+            f"the trace {path} has arrival times only, not how long prompts and answers were",
+            hint="give `prompts: {tokens: ...}`, or a trace with lengths",
+        )
+    return trace
 
 
 def read_prompts(path: Path) -> Sequence[str]:

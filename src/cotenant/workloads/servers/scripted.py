@@ -1,8 +1,8 @@
 """A server whose times are known: `python -m cotenant.workloads.servers.scripted --port 8000 --ttft 0.02 --itl 0.005`.
 
 It speaks the OpenAI API and the Open Inference Protocol, computes nothing, and takes any number of requests at once.
-Each token carries the time at which it was sent, on this machine's monotonic clock, so that what a client measures can
-be held against the truth. `/stats` says how many requests it has had under way at most.
+With `--note` it keeps when each request was received and each token sent, on this machine's monotonic clock: what a
+client measures can be held against that. `/stats` says how many requests it has had under way at most.
 """
 
 import argparse
@@ -31,6 +31,14 @@ class Script:
     """`500`: refuse; `rubbish`: stream what is not JSON; `break`: end half way; `die`: end the process."""
     after: int = 0
     """Requests that are answered well before the fault sets in."""
+    adapters: tuple[str, ...] = ()
+    """Names of further models, as a server lists the adapters that it has loaded."""
+    thinks: int = 0
+    """Of each answer, tokens of reasoning that come first."""
+    counts: bool = True
+    """Send `usage`, as most servers do."""
+    notes: bool = False
+    """Keep when each request was received and each token sent, for `/noted`."""
 
 
 class ScriptedServer:
@@ -39,6 +47,7 @@ class ScriptedServer:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.served = self.under_way = self.most_under_way = 0
+        self._noted: list[dict[str, Any]] = []
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request by request."""
@@ -62,14 +71,19 @@ class ScriptedServer:
                 await _json(writer, {"status": "ready"})
             case "/stats":
                 await _json(writer, {"most_under_way": self.most_under_way, "served": self.served})
+            case "/noted":
+                await _json(writer, self._noted)
             case "/v1/models":
-                await _json(writer, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+                names = (MODEL, *self._script.adapters)
+                await _json(writer, {"object": "list", "data": [{"id": name, "object": "model"} for name in names]})
+            case "/metrics":
+                await _text(writer, f'vllm:num_requests_running{{engine="0"}} {float(self.under_way - 1)}\n')
             case "/v2":
                 await _json(writer, {"name": MODEL, "extensions": ["binary_tensor_data"]})
             case "/v2/models/scripted":
                 tensor = {"name": "ids", "datatype": "INT64", "shape": [-1, -1]}
                 await _json(writer, {"name": MODEL, "inputs": [tensor], "outputs": []})
-            case "/sleep" | "/v1/embeddings" | "/v2/models/scripted/infer":
+            case "/sleep" | "/v1/embeddings" | "/v1/rerank" | "/v2/models/scripted/infer":
                 await self._slept(writer)
             case "/v1/chat/completions" | "/v1/completions":
                 await self._generate(body, writer, chat="chat" in path)
@@ -83,7 +97,7 @@ class ScriptedServer:
         await _json(writer, {"slept_s": self._script.sleep_s, "data": [], "usage": {"prompt_tokens": 1}})
 
     async def _generate(self, body: Mapping[str, Any], writer: asyncio.StreamWriter, *, chat: bool) -> None:
-        begin = time.monotonic()
+        begin, received_ns, sent_ns = time.monotonic(), time.monotonic_ns(), []
         if await self._fails(writer):
             return
         tokens = int(body.get("max_tokens", 16))
@@ -96,15 +110,20 @@ class ScriptedServer:
             if self._faulty and self._script.fault == "rubbish":
                 _chunk(writer, b"data: this is not JSON\n\n")
                 continue
-            text = {"delta": {"content": "word "}} if chat else {"text": "word "}
-            _event(writer, {"sent_ns": time.monotonic_ns(), "choices": [{"index": 0, **text}]})
+            key = "reasoning_content" if number < self._script.thinks else "content"
+            text = {"delta": {key: "word "}} if chat else {"text": "word "}
+            sent_ns.append(time.monotonic_ns())
+            _event(writer, {"choices": [{"index": 0, **text}]})
         if broken:
             writer.transport.abort()
             return
         prompt = len(str(body.get("prompt") or body.get("messages") or "").split())
-        _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
+        if self._script.counts:
+            _event(writer, {"choices": [], "usage": {"prompt_tokens": prompt, "completion_tokens": tokens}})
         _chunk(writer, b"data: [DONE]\n\n")
         writer.write(b"0\r\n\r\n")
+        if self._script.notes:
+            self._noted.append({"received_ns": received_ns, "sent_ns": sent_ns})
         await writer.drain()
 
     @property
@@ -124,7 +143,7 @@ class ScriptedServer:
 
 
 async def _until(moment_s: float) -> None:
-    """Up to a millisecond late, as the loop's timers are: each token says when it was really sent."""
+    """Up to a millisecond late, as the loop's timers are; when it really was is noted."""
     left = moment_s - time.monotonic()
     if left > 0:
         await asyncio.sleep(left)
@@ -154,9 +173,15 @@ def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def _json(writer: asyncio.StreamWriter, document: Mapping[str, Any], status: str = "200 OK") -> None:
-    body = json.dumps(document).encode()
-    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+async def _json(writer: asyncio.StreamWriter, document: Any, status: str = "200 OK") -> None:
+    await _text(writer, json.dumps(document), status, "application/json")
+
+
+async def _text(
+    writer: asyncio.StreamWriter, text: str, status: str = "200 OK", kind: str = "text/plain; version=0.0.4"
+) -> None:
+    body = text.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     await writer.drain()
 
@@ -179,8 +204,22 @@ def main() -> None:
     parser.add_argument("--sleep", type=float, default=usual.sleep_s, help="seconds that /sleep takes")
     parser.add_argument("--fault", choices=["", "500", "rubbish", "break", "die"], default="")
     parser.add_argument("--after", type=int, default=0, help="requests before the fault sets in")
+    parser.add_argument("--adapter", action="append", default=[], help="another model that it lists; repeatable")
+    parser.add_argument("--thinks", type=int, default=0, help="tokens of reasoning at the beginning of an answer")
+    parser.add_argument("--no-usage", action="store_true", help="send no count of tokens")
+    parser.add_argument("--note", action="store_true", help="keep the times of requests and tokens for /noted")
     given = parser.parse_args()
-    script = Script(given.ttft, given.itl, given.sleep, given.fault, given.after)
+    script = Script(
+        given.ttft,
+        given.itl,
+        given.sleep,
+        given.fault,
+        given.after,
+        tuple(given.adapter),
+        given.thinks,
+        not given.no_usage,
+        given.note,
+    )
     asyncio.run(run(given.port, script))
 
 

@@ -10,6 +10,7 @@ from cotenant.workloads.protocol import Answer, WorkloadSpec
 from cotenant.workloads.servers.address import Address, read_address
 from cotenant.workloads.servers.http11 import Connections
 from cotenant.workloads.servers.listeners import listening
+from cotenant.workloads.servers.metrics import PATH, page_of, read_metrics, read_sizes
 from cotenant.workloads.servers.process import ServerProcess
 from cotenant.workloads.yours.stated import StatedOptions
 
@@ -22,6 +23,8 @@ class ServerOptions(StatedOptions):
     headers: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = Field(default=60.0, gt=0)
     """For one request, from connecting to the end of its answer."""
+    ramp_s: float = Field(default=0.0, ge=0, le=600)
+    """A closed load begins its requests one after another over this time, at most the lead, instead of all at once."""
 
     @field_validator("headers")
     @classmethod
@@ -39,6 +42,8 @@ class Standing:
     address: Address
     process: ServerProcess | None
     ready_s: float | None
+    metrics_path: str | None = None
+    """Of a server that was running; None: it is not asked for metrics, which it may not know."""
 
     def pids(self) -> tuple[int, ...]:
         """The processes that serve."""
@@ -55,10 +60,27 @@ class Standing:
             self.process.stop()
 
     def facts(self) -> Mapping[str, object]:
-        """What is recorded of it."""
+        """What is recorded of it, with what it says of itself now that it stands."""
         if self.process is None:
-            return {"server": "was running"}
-        return {"server": "started by cotenant", "ready_s": self.ready_s, "server_pid": self.process.pid}
+            return {"server": "was running", **self._metrics(self.metrics_path)}
+        return {
+            "server": "started by cotenant",
+            "ready_s": self.ready_s,
+            "server_pid": self.process.pid,
+            "start": self.process.started_as,
+            **self._metrics(self.process.metrics_path),
+        }
+
+    def _metrics(self, path: str | None) -> Mapping[str, object]:
+        """Where its metrics are and which are known, and how large it has made its cache."""
+        address = self.address if self.process is None else self.process.metrics_address
+        page = None if path is None or address.scheme == "grpc" else page_of(address, path)
+        if page is None:
+            return {}
+        names = [one.metric for one in read_metrics(page)]
+        url = f"{'https' if address.tls else 'http'}://{address.authority}{path}"
+        sizes = read_sizes(page)
+        return {"metrics": {"url": url, "names": names}, **({"cache": sizes} if sizes else {})}
 
 
 def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
@@ -83,15 +105,16 @@ def address_in(spec: WorkloadSpec, prefix: str) -> Address | None:
     return read_address(text)
 
 
-def stand(spec: WorkloadSpec, prefix: str) -> Standing:
-    """The server of this workload: started now and ready, or the one at its address."""
+def stand(spec: WorkloadSpec, prefix: str, *, grpc: bool = False) -> Standing:
+    """The server of this workload: started now and ready, or the one at its address; its port for HTTP or gRPC."""
     address = address_in(spec, prefix)
     if spec.server is None:
         assert address is not None
-        return Standing(address, None, None)
+        return Standing(address, None, None, PATH)
     process = ServerProcess(spec.server)
     try:
-        return Standing(process.address, process, process.wait_until_ready())
+        ready_s = process.wait_until_ready()
+        return Standing(process.grpc_address if grpc else process.address, process, ready_s)
     except BaseException:
         process.stop()
         raise
@@ -106,7 +129,14 @@ class HttpClient:
     def __init__(self, standing: Standing, options: ServerOptions, warm: int, headers: Mapping[str, str]) -> None:
         self.standing = standing
         self.warm = warm
+        self.ramp_s = options.ramp_s
         self.connections = Connections(standing.address, options.timeout_s, {**headers, **options.headers})
+
+    def begin(self, first_arrival: int) -> None:
+        """Most requests do not depend on the window that they belong to."""
+
+    def rest(self) -> None:
+        """A server without requests rests by itself."""
 
     async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
         """See one request through."""

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from cotenant.workloads.servers.presets import PRESETS
 
 PORT = "port"
+GRPC_PORT = "grpc_port"
+METRICS_PORT = "metrics_port"
+PORTS = (PORT, GRPC_PORT, METRICS_PORT)
+"""What stands in braces in a start line; the first is needed, the others are for servers that listen there too."""
 
 
 class ServerSpec(BaseModel):
@@ -18,7 +22,8 @@ class ServerSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: str = Field(
-        description="The command, without a shell; `{port}` stands for the port that cotenant chooses.",
+        description="The command, without a shell; `{port}` stands for the port that cotenant chooses, `{grpc_port}` "
+        "and `{metrics_port}` for two more.",
         examples=["python serve.py --port {port}"],
     )
     ready: str = Field(
@@ -32,9 +37,25 @@ class ServerSpec(BaseModel):
         description="Environment, beside that of the sharing.",
         examples=[{"VLLM_CPU_KVCACHE_SPACE": "2"}],
     )
+    memory: str = Field(
+        default="",
+        description="Arguments that give it its share of the device's memory, the same alone and shared; with a preset "
+        "also a size such as 2GB or a share such as 40%.",
+        examples=["--kv-cache-memory-bytes 2000000000"],
+    )
+    whole_memory: str | None = Field(
+        default=None,
+        description="Arguments in place of `memory` with which it has the whole device: measured once, alone, so that "
+        "what a smaller cache costs is known apart from what the neighbours cost.",
+    )
     warm: int = Field(default=0, ge=0, le=100_000, description="Requests to serve before any is measured.")
     stop: Literal["term", "int", "kill"] = Field(
         default="term", description="The signal that asks it to end; what stays is killed."
+    )
+
+    metrics: str | None = Field(
+        default="/metrics",
+        description="Path of its metrics in Prometheus's form, read once a second as sensors; null: never read.",
     )
 
     @model_validator(mode="before")
@@ -49,6 +70,9 @@ class ServerSpec(BaseModel):
         given = {key: one for key, one in value.items() if key not in {"preset", "model", "args"}}
         if "start" in given:
             raise ValueError("give preset or start, not both")
+        for key in ("memory", "whole_memory"):
+            if isinstance(given.get(key), str):
+                given[key] = preset.memory_arguments(given[key])
         model, needs_model = value.get("model"), "{model}" in preset.start
         if needs_model and not isinstance(model, str):
             raise ValueError(f"the preset {preset.name} needs a model: a folder, or a name that it knows")
@@ -69,17 +93,19 @@ class ServerSpec(BaseModel):
             return value
         return {key: one if isinstance(one, str) else str(one) for key, one in value.items()}
 
-    @field_validator("ready")
+    @field_validator("ready", "metrics")
     @classmethod
-    def _path(cls, ready: str) -> str:
-        if not ready.startswith("/") or not ready.isascii() or not ready.isprintable() or " " in ready:
+    def _path(cls, path: str | None) -> str | None:
+        if path is None:
+            return None
+        if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
             raise ValueError("expected a path such as /health")
-        return ready
+        return path
 
     @model_validator(mode="after")
     def _names_the_port(self) -> Self:
         try:
-            words = shlex.split(self.start)
+            words = [*shlex.split(self.start), *shlex.split(self.memory), *shlex.split(self.whole_memory or "")]
             names = [name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None]
         except ValueError as error:
             raise ValueError(f"start can't be split into arguments: {str(error).lower()}") from None
@@ -87,10 +113,26 @@ class ServerSpec(BaseModel):
             raise ValueError("start names no program")
         if PORT not in names:
             raise ValueError("start has no {port}: cotenant chooses a free port and has to tell the server")
-        if others := sorted(set(names) - {PORT}):
-            raise ValueError(f"start holds {{{others[0]}}}; only {{port}} is filled in, and {{{{ }}}} stand for braces")
+        if others := sorted(set(names) - set(PORTS)):
+            known = ", ".join(f"{{{name}}}" for name in PORTS)
+            raise ValueError(f"start holds {{{others[0]}}}; {known} are filled in, and {{{{ }}}} stand for braces")
         return self
 
-    def arguments(self, port: int) -> list[str]:
-        """The command, with its port."""
-        return [word.format(port=port) for word in shlex.split(self.start)]
+    @property
+    def has_grpc_port(self) -> bool:
+        """It is told where to listen for gRPC."""
+        return f"{{{GRPC_PORT}}}" in self.start
+
+    @property
+    def has_metrics_port(self) -> bool:
+        """It has a port of its own for its metrics."""
+        return f"{{{METRICS_PORT}}}" in self.start
+
+    def arguments(self, port: int, grpc_port: int = 0, metrics_port: int = 0) -> list[str]:
+        """The command, with its ports."""
+        ports = {PORT: port, GRPC_PORT: grpc_port, METRICS_PORT: metrics_port}
+        return [word.format(**ports) for word in (*shlex.split(self.start), *shlex.split(self.memory))]
+
+    def with_whole_memory(self) -> "ServerSpec | None":
+        """The same with the whole device; None: nothing says how."""
+        return None if self.whole_memory is None else self.model_copy(update={"memory": self.whole_memory})

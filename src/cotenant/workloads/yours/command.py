@@ -1,7 +1,8 @@
-"""`command: my-server --flag`: a program that answers one line for each line it is given."""
+"""`command: my-server --flag`: a program that answers one line for each line it is given, or works by itself."""
 
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -10,13 +11,14 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.options import read_options, refuse_unused
 from cotenant.workloads.protocol import Built, Place, Properties, Stage, WorkloadSpec
+from cotenant.workloads.yours.progress import ProgressClient, Reports, run_aside
 from cotenant.workloads.yours.stated import FAMILY, UNKNOWN_DTYPE, StatedOptions
 
 PREFIX = "command:"
@@ -33,8 +35,38 @@ class CommandOptions(StatedOptions):
 
     line: str | None = None
     """The request; None: a JSON object with request, batch, seq, dtype and seed."""
+    progress: str | None = None
+    """It is not asked: it works by itself, and each line of its output in which this regular expression is found is a
+    request done."""
+    step_file: str | None = None
+    """The same, for a program that writes its progress into a file: each change of it is a request done."""
+    prepare: str | None = None
+    """A command to run before it."""
+    cleanup: str | None = None
+    """A command to run after it."""
     timeout_s: float = Field(default=30.0, gt=0)
     start_timeout_s: float = Field(default=120.0, gt=0)
+
+    @field_validator("progress")
+    @classmethod
+    def _expression(cls, progress: str | None) -> str | None:
+        try:
+            re.compile(progress or "")
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from None
+        return progress
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        given = [name for name in ("line", "progress", "step_file") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give `{given[0]}` or `{given[1]}`, not both")
+        return self
+
+    @property
+    def by_itself(self) -> bool:
+        """It works without being asked."""
+        return self.progress is not None or self.step_file is not None
 
     @field_validator("line")
     @classmethod
@@ -68,12 +100,22 @@ class Command:
         self.check(spec)
         options = read_options(spec, CommandOptions)
         arguments = self._arguments()
+        if options.prepare is not None:
+            run_aside("prepare", options.prepare, options.start_timeout_s)
+        if options.by_itself:
+            return self._watched(spec, arguments, options)
         child = LineServer(self.name, arguments, options, _asked(spec))
         try:
             child.hand_shake()
         except BaseException:
             child.close()
+            _clean_up(options)
             raise
+
+        def close() -> None:
+            child.close()
+            _clean_up(options)
+
         return Built(
             stages=(Stage("send", child.send), Stage("wait", child.wait)),
             dtype=spec.dtype or UNKNOWN_DTYPE,
@@ -86,7 +128,35 @@ class Command:
                 "line": options.line,
                 "stated": options.stated.model_dump(exclude_none=True),
             },
-            close=child.close,
+            close=close,
+        )
+
+    def _watched(self, spec: WorkloadSpec, arguments: list[str], options: CommandOptions) -> Built:
+        client = ProgressClient(
+            self.name,
+            arguments,
+            Reports(options.progress, options.step_file),
+            max(options.timeout_s, options.start_timeout_s),
+        )
+
+        def close() -> None:
+            client.stop()
+            _clean_up(options)
+
+        return Built(
+            stages=(),
+            dtype=spec.dtype or UNKNOWN_DTYPE,
+            weights=UNKNOWN_DTYPE,
+            seq=spec.seq,
+            facts={
+                "command": arguments,
+                "program": shutil.which(arguments[0]),
+                "command_pid": client.pids()[0],
+                "progress": options.progress or options.step_file,
+                "stated": options.stated.model_dump(exclude_none=True),
+            },
+            close=close,
+            client=client,
         )
 
     def _arguments(self) -> list[str]:
@@ -109,6 +179,11 @@ class Command:
                 hint="give its path, or put its directory on PATH; it must be executable",
             )
         return arguments
+
+
+def _clean_up(options: CommandOptions) -> None:
+    if options.cleanup is not None:
+        run_aside("cleanup", options.cleanup, options.start_timeout_s)
 
 
 class LineServer:

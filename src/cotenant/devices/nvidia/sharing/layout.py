@@ -65,6 +65,8 @@ class GpuArrangement:
     expected: Callable[[], tuple[Expected, ...]]
     fixture: Fixture | None = None
     proof: Proof = field(default=lambda _: [])
+    servers: Callable[[Sequence[SeatReport]], list[str]] = field(default=lambda _: [])
+    """A sentence for each tenant whose server is not on the GPU, by the driver's list."""
 
     @property
     def hosts(self) -> tuple[HostPlan, ...]:
@@ -79,6 +81,7 @@ class GpuArrangement:
             if name in by_name:
                 sentences += _differences(name, wanted, by_name[name].observed)
         sentences += self._wrong_processes(by_name)
+        sentences += self.servers(reports)
         if self.fixture is not None and not self.fixture.stands():
             sentences.append(f"{self.fixture.name} no longer stands")
         else:

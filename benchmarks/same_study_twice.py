@@ -1,0 +1,101 @@
+"""The same study twice, while real load comes and goes beside it: how often `compare` calls that a change.
+
+    python benchmarks/same_study_twice.py [PAIRS]     (or: make aa PAIRS=10)
+
+Three loads: none of ours, a memory-bound process that stays through a run, and one that comes and goes. Nothing changes
+between the runs of a pair, so every `slower` or `faster` is a false alarm. Exit code 1 if there are more than the level
+that `compare` states allows for. tests/compare/test_same_study_twice.py counts over 1,000 pairs in simulated time.
+"""
+
+import contextlib
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import cotenant
+from cotenant.analyse.comparison.changes import LEVEL
+from cotenant.analyse.comparison.pair import Comparison
+
+STUDY = """name: twice
+device: cpu
+tenants:
+  a: {workload: sgemm, params: {size: 256}}
+  b: {workload: sgemm, params: {size: 384}}
+mixes: [solo, pairs]
+window: 300ms
+lead: 100ms
+blocks: 5
+"""
+HOG = """
+import random, sys, time
+import numpy as np
+busy_s, idle_s, rng = float(sys.argv[1]), float(sys.argv[2]), random.Random(sys.argv[3])
+a, b = np.zeros(4_000_000), np.ones(4_000_000)
+while True:
+    until = time.monotonic() + rng.expovariate(1 / busy_s)
+    while time.monotonic() < until:
+        a += b
+    time.sleep(rng.expovariate(1 / idle_s) if idle_s else 0)
+"""
+LOADS: dict[str, tuple[float, float] | None] = {"none of ours": None, "steady": (3600, 0), "bursty": (4, 6)}
+"""Seconds busy and idle, on average."""
+CHANCE = 3.0
+"""Standard deviations of a count that the level allows for."""
+
+
+@contextlib.contextmanager
+def loaded(load: tuple[float, float] | None, seed: str) -> Iterator[None]:
+    """Have something else on the machine meanwhile."""
+    if load is None:
+        yield
+        return
+    with subprocess.Popen([sys.executable, "-c", HOG, *map(str, load), seed]) as hog:
+        try:
+            yield
+        finally:
+            hog.kill()
+
+
+def claimed(found: Comparison) -> str:
+    """What was said of a pair: the worst of it."""
+    if found.withheld:
+        return "withheld"
+    verdicts = {one.outcome.verdict for one in (*found.rows, *found.tenants)}
+    verdicts |= {found.common.outcome.verdict} if found.common else set()
+    return next((verdict for verdict in ("slower", "faster") if verdict in verdicts), "no change")
+
+
+def main(pairs: int) -> int:
+    """Pairs under each load, one after another; prints a table."""
+    said = {load: Counter[str]() for load in LOADS}
+    with tempfile.TemporaryDirectory() as folder:
+        study = Path(folder) / "twice.yaml"
+        study.write_text(STUDY)
+        for number in range(pairs):
+            order = random.Random(number)  # noqa: S311 - an order, not a secret
+            for load, times in order.sample(list(LOADS.items()), len(LOADS)):
+                runs = []
+                for which in ("before", "now"):
+                    # Each run has load of its own: what happens to be there differs from one day to the next.
+                    with loaded(times, f"{number}/{which}"):
+                        runs.append(cotenant.run(study, out=Path(folder) / "runs").folder)
+                found = cotenant.compare(runs)
+                assert isinstance(found, Comparison)
+                said[load][claimed(found)] += 1
+                print(f"{number + 1}/{pairs} {load}: {claimed(found)}", file=sys.stderr, flush=True)
+    print("| load | pairs | withheld | no change | false `slower` | false `faster` |\n|---|---|---|---|---|---|")
+    for load, counts in said.items():
+        cells = (counts[one] for one in ("withheld", "no change", "slower", "faster"))
+        print(f"| {load} | {pairs} | {' | '.join(map(str, cells))} |")
+    tried = pairs * len(LOADS)
+    allowed = LEVEL * tried + CHANCE * (LEVEL * (1 - LEVEL) * tried) ** 0.5
+    worst = max(sum(counts[one] for counts in said.values()) for one in ("slower", "faster"))
+    return 1 if worst > allowed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10))

@@ -1,0 +1,102 @@
+"""`plan --check` on a real device: the mix under simulated arrivals, with the times that were measured."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cotenant.api.plan_measured import Measured
+
+LEAST_REQUESTS, LONGEST_S = 600, 120.0
+
+
+def measured_device(document: Mapping[str, Any], device: Mapping[str, Any], source: str) -> "Measured":
+    """The predictor that a plan's device was planned with.
+
+    Raises:
+        CotenantError: The runs that the plan rests on are gone.
+    """
+    from cotenant.api.plan_solos import measured_on
+    from cotenant.api.prediction_inputs import place_at
+    from cotenant.errors import StudyError
+    from cotenant.planning.tenants_file import PlannedEntry, TenantsFile
+
+    runs = [Path(run) for run in document.get("from") or ()]
+    gone = [run for run in runs if not run.exists()]
+    if gone or not runs:
+        what = f"{gone[0]}, on which the plan rests, is gone" if gone else f"{source} names no run that it rests on"
+        raise StudyError(what, hint="plan again with --from RUN --out plan.yaml")
+    entries = {}
+    for name, seat in device["tenants"].items():
+        wanted = {"rate": f"{seat['rate_rps']:.9f}/s"} if seat.get("rate_rps") else {"job": {"time": "1h"}}
+        entries[name] = PlannedEntry.model_validate({**seat["runs"], **wanted, "batch": seat["batch"]})
+    file = TenantsFile.model_construct(tenants=entries, prices={})
+    return measured_on(place_at(str(device["name"])), file, runs, risk=float(document.get("risk", 0.1)), source=source)[
+        0
+    ]
+
+
+def attainments(
+    measured: "Measured", device: Mapping[str, Any], seeds: Iterable[int]
+) -> dict[str, tuple[float, float, float, float, int]]:
+    """By tenant: part of its requests within the objective, its ends, p99 in ms, and how many requests.
+
+    The ends hold what the measured times leave open (at the plan's risk) and what differs from seed to seed.
+    """
+    seats = list(device["tenants"].items())
+    asked = [(number, int(seat["batch"]), float(seat.get("rate_rps", 0))) for number, (_, seat) in enumerate(seats)]
+    rates = [rate / batch for _, batch, rate in asked]
+    seconds = min(LEAST_REQUESTS / min((rate for rate in rates if rate > 0), default=1.0), LONGEST_S)
+    cvs = [float(seat.get("cv", 1.0)) for _, seat in seats]
+    parts: dict[str, list[list[float]]] = {name: [[], [], []] for name, _ in seats}
+    tails: dict[str, list[float]] = {name: [] for name, _ in seats}
+    counts = dict.fromkeys(parts, 0)
+    for seed in seeds:
+        for end in range(3):
+            times = measured.simulate(device["sharing"], asked, cvs, end=end, seed=seed, seconds=seconds)
+            for place, (name, seat) in enumerate(seats):
+                limit = _limit_s(seat)
+                if limit is None:
+                    continue
+                waited = (asked[place][1] - 1) / asked[place][2] if asked[place][2] else 0.0
+                parts[name][end].append(float((times[place] + waited <= limit).mean()))
+                if end == 1:
+                    tails[name] += (times[place] + waited).tolist()
+                    counts[name] += times[place].size
+    return {
+        name: (
+            float(np.mean(ends[1])),
+            _least(ends[2]),
+            _most(ends[0]),
+            float(np.quantile(tails[name], 0.99)) * 1e3,
+            counts[name],
+        )
+        for name, ends in parts.items()
+        if ends[1]
+    }
+
+
+def _limit_s(seat: Mapping[str, Any]) -> float | None:
+    """Of a whole request; of a generating tenant that of its first output and all others."""
+    expected: Mapping[str, Mapping[str, float]] = seat.get("expected") or {}
+    whole = [float(one["limit_ms"]) for label, one in expected.items() if label.startswith("p")]
+    if whole:
+        return min(whole) / 1e3
+    first = [float(one["limit_ms"]) for label, one in expected.items() if label.startswith("ttft")]
+    each = [float(one["limit_ms"]) for label, one in expected.items() if label.startswith("tpot")]
+    if not first and not each:
+        return None
+    return (sum(first[:1]) + sum(each[:1]) * max(int(seat["runs"].get("tokens") or 1) - 1, 0)) / 1e3
+
+
+def _least(parts: list[float]) -> float:
+    """Below the mean by what differs from seed to seed: what one run of this length may show."""
+    spread = 2 * float(np.std(parts, ddof=1)) if len(parts) > 1 else 0.0
+    return max(float(np.mean(parts)) - spread, 0.0)
+
+
+def _most(parts: list[float]) -> float:
+    spread = 2 * float(np.std(parts, ddof=1)) if len(parts) > 1 else 0.0
+    return min(float(np.mean(parts)) + spread, 1.0)

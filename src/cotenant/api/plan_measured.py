@@ -1,0 +1,316 @@
+"""Predictions for planning on a real CPU: measured times alone, measured or predicted slowdowns, simulated queues."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cotenant.errors import PredictionError
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Range
+from cotenant.planning.mixes.queues import latencies
+from cotenant.planning.mixes.tenants import Objective, ServingTenant
+from cotenant.planning.solver.problem import Floats, Ints
+from cotenant.prediction.interference.mixes import LARGEST, mixes_of
+from cotenant.prediction.interference.predictor import MEASURED, Predictor, Slowdowns
+from cotenant.prediction.interference.tails import stretched
+from cotenant.tenancy.arrivals import arrivals_ns
+from cotenant.tenancy.load import Load
+from cotenant.text import amount
+
+if TYPE_CHECKING:
+    from cotenant.api.plan_solos import Solo
+
+NOT_VALIDATED = 0.5
+"""Relative error that is assumed of a slowdown that nothing was compared with."""
+REQUESTS, MOST_REQUESTS = 1500, 12000
+"""Simulated: of the slowest tenant, and of all."""
+SHORTEST_S = 5.0
+_TWO_SIDED = 1.645
+"""Half-width of the interference predictor's 90 % intervals in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """Slowdowns of any mix under one way to share; places are those of the solos."""
+
+    predictor: Predictor
+    most: int
+    """Tenants at once."""
+
+
+class Measured:
+    """Answers for mixes on one kind of device; `closer` simulates the queues as well."""
+
+    def __init__(
+        self,
+        tenants: Sequence[ServingTenant],
+        solos: "Mapping[tuple[int, int], Solo]",
+        laws: Mapping[str, Law],
+        *,
+        risk: float,
+        closer: bool = False,
+        seed: int = 1,
+    ) -> None:
+        """Know what was measured.
+
+        Args:
+            tenants: Of the plan.
+            solos: By tenant and batch.
+            laws: By way to share.
+            risk: How often an upper end may be exceeded.
+            closer: Simulate the queues instead of a formula.
+            seed: Of the arrivals.
+        """
+        from scipy.special import ndtri
+
+        self.tenants, self.solos, self.laws, self.is_closer, self.seed = tenants, solos, laws, closer, seed
+        self.objectives = max((len(tenant.objectives) for tenant in tenants), default=1) or 1
+        self._z = float(ndtri(1 - risk))
+        self._known: dict[tuple[object, ...], tuple[Floats, Floats, str]] = {}
+
+    def closer(self) -> "Measured":
+        """The same with simulated queues."""
+        found = Measured(self.tenants, self.solos, self.laws, risk=0.1, closer=True, seed=self.seed)
+        found._z = self._z
+        return found
+
+    def __call__(self, mixes: Mixes, /) -> Predicted:
+        """What would happen."""
+        rows = [self._row(mixes, row) for row in range(len(mixes.tenants))]
+        late = np.stack([row[0] for row in rows])
+        slow = np.stack([row[1] for row in rows])
+        seats = [[self._seat(mixes, row, place) for place in range(late.shape[2])] for row in range(len(rows))]
+        return Predicted(
+            latency_ms=Range(*np.moveaxis(late, 1, 0)),
+            slowdown=Range(*np.moveaxis(slow, 1, 0)),
+            memory_bytes=np.array([[0.0 if one is None else one[0].memory_bytes for one in row] for row in seats]),
+            busy=np.array([sum(one[1] * one[0].cores for one in row if one) for row in seats]),
+            bandwidth=np.array([sum(one[1] * one[0].bandwidth for one in row if one) for row in seats]),
+            power_w=np.zeros(len(rows)),
+            basis=tuple(row[2] for row in rows),
+        )
+
+    def _seat(self, mixes: Mixes, row: int, place: int) -> "tuple[Solo, float] | None":
+        """What was measured of a seat, and the part of the time that it is busy; None: nobody, or not measured."""
+        tenant, batch = int(mixes.tenants[row, place]), int(mixes.batch[row, place])
+        solo = self.solos.get((tenant, batch)) if tenant >= 0 else None
+        if solo is None:
+            return None
+        rate = float(mixes.rate_rps[row, place])
+        return solo, rate / batch * solo.mean_s if rate > 0 else 1.0
+
+    def _row(self, mixes: Mixes, row: int) -> tuple[Floats, Floats, str]:
+        """Ends x seats x objectives of latency, ends x seats of slowdown, and the basis."""
+        there = [place for place in range(mixes.tenants.shape[1]) if mixes.there[row, place]]
+        asked = tuple(
+            (int(mixes.tenants[row, one]), int(mixes.batch[row, one]), round(float(mixes.rate_rps[row, one]), 9))
+            for one in there
+        )
+        key = (mixes.sharing, asked)
+        if key not in self._known:
+            self._known[key] = self._found(mixes.sharing, asked)
+        late, slow, basis = self._known[key]
+        width = mixes.tenants.shape[1]
+        latency, slowdown = np.zeros((3, width, self.objectives)), np.ones((3, width))
+        latency[:, there], slowdown[:, there] = late, slow
+        return latency, slowdown, basis
+
+    def _found(self, sharing: str, asked: Sequence[tuple[int, int, float]]) -> tuple[Floats, Floats, str]:
+        law = self.laws[sharing]
+        never = np.full((3, len(asked), self.objectives), np.inf), np.full((3, len(asked)), np.inf)
+        solos = [self.solos.get(one[:2]) for one in asked]
+        known = [solo for solo in solos if solo is not None]
+        if len(known) < len(asked):
+            return *never, "not measured alone"
+        if len(asked) > law.most:
+            return *never, f"at most {amount(law.most, 'tenant')}"
+        tables = self._tables(law, [solo.place for solo in known])
+        late, slow = [], []
+        for end, table in zip((-1, 0, 1), tables.slowdowns, strict=True):
+            off = np.array([np.exp(end * solo.drift * self._z) for solo in known])
+            mean = np.array([solo.mean_s for solo in known])
+            rates = np.array([rate / batch if rate > 0 else np.nan for _, batch, rate in asked])
+            service = stretched(mean * off, table[-1], tables.weights, rates)
+            stretch = service / mean
+            slow.append(stretch)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                late.append(self._late(asked, known, table, off, stretch))
+        return np.array(late), np.maximum.accumulate(np.array(slow), axis=0), tables.basis
+
+    def _late(
+        self, asked: Sequence[tuple[int, int, float]], solos: "Sequence[Solo]", table: Floats, off: Floats,
+        stretch: Floats,
+    ) -> Floats:  # fmt: skip
+        result = np.zeros((len(asked), self.objectives))
+        times = self._queues(asked, solos, table, off) if self.is_closer else None
+        for place, (number, batch, rate) in enumerate(asked):
+            tenant, solo = self.tenants[number], solos[place]
+            gather = (batch - 1) / rate if rate > 0 else 0.0
+            for which, objective in enumerate(tenant.objectives):
+                if objective.metric == "tpot":
+                    result[place, which] = 1e3 * (solo.step_s or 0.0) * stretch[place]
+                    continue
+                at = objective.quantile
+                whole = (
+                    _by_formula(solo, rate / batch, tenant.cv / np.sqrt(batch), stretch[place], at)
+                    if times is None
+                    else float(np.quantile(times[place], at))
+                )
+                rest = (solo.mean_s - solo.first_s) * stretch[place] if _first(objective) and solo.first_s else 0.0
+                result[place, which] = 1e3 * (gather + max(whole - rest, 0.0))
+        return result
+
+    def _queues(
+        self, asked: Sequence[tuple[int, int, float]], solos: "Sequence[Solo]", table: Floats, off: Floats
+    ) -> list[Floats]:
+        """Seconds of simulated requests; infinite where a tenant can't keep up."""
+        return simulated(
+            [self.tenants[number].cv for number, _, _ in asked],
+            [rate / batch for _, batch, rate in asked],
+            [batch for _, batch, _ in asked],
+            [solo.drawn_s * factor for solo, factor in zip(solos, off, strict=True)],
+            table,
+            seed=self.seed,
+        )
+
+    def simulate(
+        self, sharing: str, asked: Sequence[tuple[int, int, float]], cvs: Sequence[float],
+        *, end: int, seed: int, seconds: float,
+    ) -> list[Floats]:  # fmt: skip
+        """Seconds of the requests of one mix.
+
+        Args:
+            sharing: How; `alone` where there is one tenant.
+            asked: Tenant, batch and items per second of every seat.
+            cvs: Burstiness of each.
+            end: 0, 1, 2: the lower end of what is known, the estimate, the upper end.
+            seed: Of arrivals and draws.
+            seconds: Simulated.
+        """
+        law = self.laws[next(iter(self.laws)) if sharing == "alone" else sharing]
+        solos = [self.solos[number, batch] for number, batch, _ in asked]
+        table = self._tables(law, [solo.place for solo in solos]).slowdowns[end]
+        drawn = [solo.drawn_s * float(np.exp((end - 1) * solo.drift * self._z)) for solo in solos]
+        rates, batches = [rate / batch for _, batch, rate in asked], [batch for _, batch, _ in asked]
+        return simulated(cvs, rates, batches, drawn, table, seed=seed, seconds=seconds)
+
+    def _tables(self, law: Law, places: Sequence[int]) -> "_Tables":
+        """Slowdowns of every part of a mix that may be active at once."""
+        count = len(places)
+        masks = range(1, 2**count)
+        groups = [[place for place in range(count) if mask >> place & 1] for mask in masks]
+        several = [number for number, group in enumerate(groups) if len(group) > 1]
+        slowdowns = np.ones((3, 2**count, count))
+        basis = "measured alone, queues simulated" if self.is_closer else "measured alone"
+        weights = np.zeros((count, count))
+        if several:
+            rows = mixes_of([[places[one] for one in groups[number]] for number in several])
+            found = law.predictor.slowdowns(rows)
+            for row, number in enumerate(several):
+                group, mask = groups[number], number + 1
+                for at, one in enumerate(group):
+                    slowdowns[:, mask, one] = self._ends(law, found, row, at)
+            whole = len(several) - 1
+            basis = self._basis(law, found.basis[whole], int(found.count[whole].max()))
+            for place in range(count):
+                others = [other for other in range(count) if other != place]
+                row_of = np.array([[places[place], *(places[one] for one in others)]])
+                weights[place, others] = law.predictor.setting.weights(row_of)[0]
+        return _Tables(np.maximum(slowdowns, 1.0), weights, basis)
+
+    def _ends(self, law: Law, found: Slowdowns, row: int, at: int) -> list[float]:
+        estimate = float(found.estimate[row, at])
+        high = float(found.high[row, at])
+        if np.isnan(high):
+            wrong = law.predictor.left_out_quantile(0.9) if law.predictor.evidence.cells >= 3 else NOT_VALIDATED
+            half = float(np.log1p(wrong))
+        else:
+            half = float(np.log(high / estimate))
+        wide = half * self._z / _TWO_SIDED
+        return [estimate * float(np.exp(-wide)), estimate, estimate * float(np.exp(wide))]
+
+    def _basis(self, law: Law, codes: Ints, blocks: int) -> str:
+        queues = ", queues simulated" if self.is_closer else ""
+        if codes[0] == MEASURED:
+            return f"measured ({amount(blocks, 'block')}){queues}"
+        cells = law.predictor.evidence.cells
+        if cells:
+            return f"predicted from {amount(cells, 'measured mix', 'measured mixes')}{queues}"
+        return f"measured alone, mixes by the prior{queues}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    slowdowns: Floats
+    """Ends x who is active x tenants."""
+    weights: Floats
+    basis: str
+
+
+def simulated(
+    cv: Sequence[float], rates: Sequence[float], batches: Sequence[int], drawn_s: Sequence[Floats], table: Floats,
+    *, seed: int, seconds: float | None = None,
+) -> list[Floats]:  # fmt: skip
+    """Latencies of the requests of a mix; a tenant without a rate is always active and has none.
+
+    Args:
+        cv: Burstiness of items, by tenant.
+        rates: Batches per second.
+        batches: Items of each: batches are less bursty than items.
+        drawn_s: Times alone to draw from.
+        table: Who is active x tenants: slowdown.
+        seed: Of arrivals and draws.
+        seconds: How long; default: enough for a tail of the slowest.
+    """
+    random = np.random.default_rng(seed)
+    serving = [place for place, rate in enumerate(rates) if rate > 0]
+    slowest = min((rates[place] for place in serving), default=1.0)
+    total = sum(rates[place] for place in serving)
+    if seconds is None:
+        seconds = max(min(REQUESTS / slowest, MOST_REQUESTS / max(total, 1e-9)), SHORTEST_S)
+    always = sum(1 << place for place in range(len(rates)) if place not in serving)
+    due, work = [], []
+    for place, rate in enumerate(rates):
+        if place not in serving:
+            due.append(np.empty(0))
+            work.append(np.empty(0))
+            continue
+        load = Load(kind="gamma", rate_rps=rate, cv=max(cv[place] / float(np.sqrt(batches[place])), 0.05))
+        due.append(arrivals_ns(load, seed=seed + place, horizon_s=seconds) / 1e9)
+        work.append(random.choice(drawn_s[place], due[-1].size))
+    speeds = (1 / table).tolist()
+    found = latencies(due, work, lambda active: speeds[active | always])
+    return [times if times.size else np.array([0.0]) for times in found]
+
+
+def _first(objective: Objective) -> bool:
+    return objective.metric == "ttft"
+
+
+def _by_formula(solo: "Solo", rate: float, cv: float, stretch: float, quantile: float) -> float:
+    """A queue's usual tail: the wait of one server, and the quantile of its service."""
+    service = solo.mean_s * stretch
+    load = rate * service
+    if load >= 1:
+        return float("inf")
+    spread = float(np.var(solo.drawn_s)) / solo.mean_s**2
+    waiting = service * (cv**2 + spread) / 2 / (1 - load)
+    queued = waiting * max(float(np.log(max(load, 1e-12) / (1 - quantile))), 0.0)
+    return float(np.quantile(solo.drawn_s, quantile)) * stretch + queued
+
+
+def most_of(sharing: str, cores: int) -> int:
+    """Tenants that a way to share a CPU can hold, and that a mix can be predicted for."""
+    return min(cores, LARGEST) if sharing == "pinned" else LARGEST
+
+
+def require_measured(missing: Sequence[str], device: str, file: str) -> None:
+    """Raises PredictionError with the commands that measure what is missing."""
+    if missing:
+        names = missing[0] if len(missing) == 1 else f"{', '.join(missing[:-1])} and {missing[-1]}"
+        raise PredictionError(
+            f"{names} {'has' if len(missing) == 1 else 'have'} not been measured alone on {device}",
+            hint=f"cotenant plan {file} --devices {device} --study measure.yaml, cotenant run measure.yaml, "
+            "and plan again with --from RUN",
+        )

@@ -1,0 +1,79 @@
+"""Who predicts what for a plan: the simulation for GPUs, runs for real CPUs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cotenant.planning.mixes.predictor import Mixes, Predicted, Predictor
+from cotenant.planning.mixes.tenants import ServingTenant
+
+if TYPE_CHECKING:
+    from cotenant.api.plan_devices import Devices
+    from cotenant.planning.tenants_file import TenantsFile
+
+
+class ByKind:
+    """Asks the predictor of the kind of device."""
+
+    def __init__(self, predictors: Mapping[str, Predictor]) -> None:
+        self._predictors = predictors
+
+    def __call__(self, mixes: Mixes, /) -> Predicted:
+        """What would happen."""
+        return self._predictors[mixes.device](mixes)
+
+
+def predictors_for(
+    file: "TenantsFile",
+    there: "Devices",
+    runs: Sequence[Path],
+    *,
+    risk: float,
+    source: str,
+    told: Callable[[str], None],
+) -> tuple[tuple[ServingTenant, ...], Predictor, Predictor]:
+    """Tenants with the software that suits each device, a predictor that sweeps all mixes, and one that looks closer.
+
+    Args:
+        file: The tenants.
+        there: The devices.
+        runs: What was measured.
+        risk: How often an upper end may be exceeded.
+        source: The file's name, for commands in hints.
+        told: Called with what runs were good for.
+
+    Raises:
+        CotenantError: A tenant has to be measured first, or the runs say nothing.
+    """
+    from cotenant.api.plan_engine import Engine
+    from cotenant.api.plan_evidence import use_runs
+    from cotenant.api.plan_predictor import ClosedForm
+    from cotenant.api.plan_profiles import Simulation
+    from cotenant.api.plan_solos import measured_on
+    from cotenant.api.prediction_evidence import same_kind
+    from cotenant.store import baselines
+    from cotenant.store.folder import RunFolder
+
+    rough: dict[str, Predictor] = {}
+    closer: dict[str, Predictor] = {}
+    left = list(runs)
+    tenants = file.planned()
+    for kind, place in there.places.items():
+        mine = [run for run in runs if same_kind(RunFolder.open(baselines.resolve(str(run))), place)]
+        # Runs of another device are refused with a sentence where there is no other device to use them for.
+        measured, said = measured_on(place, file, mine if there.gpus else runs, risk=risk, source=source)
+        told(said)
+        rough[kind], closer[kind] = measured, measured.closer()
+        left = [run for run in left if run not in mine]
+    if there.gpus:
+        closed = ClosedForm(Simulation(tenants, file.tenants, there.gpus, risk=risk))
+        if left:
+            told(use_runs(left, closed))
+        engine = Engine(closed.simulation, closed)
+        rough |= dict.fromkeys(there.gpus, closed)
+        closer |= dict.fromkeys(there.gpus, engine)
+        tenants = tuple(
+            replace(tenant, on_kinds=closed.simulation.softwares(number)) for number, tenant in enumerate(tenants)
+        )
+    return tenants, ByKind(rough), ByKind(closer)

@@ -1,0 +1,133 @@
+"""What runs on a real device say about a plan's tenants: times alone by batch, and slowdowns of mixes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cotenant.api.plan_measured import Law, Measured, most_of, require_measured
+from cotenant.planning.solver.problem import Floats
+
+if TYPE_CHECKING:
+    from cotenant.api.prediction_evidence import Learnt
+    from cotenant.api.prediction_inputs import Place
+    from cotenant.planning.tenants_file import TenantsFile
+    from cotenant.prediction.interference.gathered import SoloTenant, TenantKey
+    from cotenant.store.service_times import ServiceTimes
+
+ONE_BLOCK = 0.1
+"""Drift that is assumed where a single block was measured, which can't show any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solo:
+    """A tenant at one batch, measured alone."""
+
+    place: int
+    """Among the solos that the laws know."""
+    mean_s: float
+    drawn_s: Floats
+    drift: float
+    """Standard deviation of the logarithm of its mean from block to block."""
+    cores: float
+    """Part of the device's cores that it keeps busy."""
+    bandwidth: float
+    memory_bytes: float
+    first_s: float | None = None
+    step_s: float | None = None
+
+
+def measured_on(
+    place: "Place", file: "TenantsFile", runs: Sequence[Path], *, risk: float, source: str
+) -> tuple[Measured, str]:
+    """A predictor for a real device, and what it rests on in a sentence.
+
+    Args:
+        place: The device.
+        file: The tenants.
+        runs: Run folders on this kind of device.
+        risk: How often an upper end may be exceeded.
+        source: The tenants file's name, for the command that measures what is missing.
+
+    Raises:
+        PredictionError: A tenant was not measured alone; or a run is of another device.
+    """
+    from cotenant.api.prediction_evidence import learnt
+    from cotenant.api.prediction_inputs import on_cpu, solo_of
+
+    found = learnt(runs, place)
+    known = found.found.solos
+    services = _services(runs)
+    matched: dict[tuple[int, int], SoloTenant] = {}
+    for number, (name, entry) in enumerate(file.tenants.items()):
+        for batch in entry.batch:
+            solo = solo_of(name, entry.model_copy(update={"batch": batch}), known)
+            if solo is not None and _times(solo, services) is not None:
+                matched[number, batch] = solo
+    missing = [name for number, name in enumerate(file.tenants) if not any(number == key[0] for key in matched)]
+    require_measured(missing, place.name, source)
+    described = on_cpu(known, place.cores, found.bytes_per_s)
+    keys = [solo.key for solo in known]
+    solos = {
+        pair: _solo(keys.index(solo.key), solo, _times(solo, services), place.cores, found.bytes_per_s)
+        for pair, solo in matched.items()
+    }
+    laws = {way: _law(way, described, keys, found, place.cores) for way in described["priors"] if way in place.modes}
+    mixes = sum(all(member in keys for member in mix.members) for mix in found.found.mixes)
+    return Measured(
+        file.planned(), solos, laws, risk=risk
+    ), f"measured on {place.name}: {len(solos)} alone, {mixes} mixes"
+
+
+def _law(way: str, described: Mapping[str, Any], keys: "Sequence[TenantKey]", found: "Learnt", cores: int) -> Law:
+    from cotenant.prediction.interference.forecasting import evidence_of
+    from cotenant.prediction.interference.predictor import Predictor
+    from cotenant.prediction.interference.setting import setting_of
+    from cotenant.prediction.interference.shipped import CPU, CPU_PRIOR_HALF
+
+    setting = setting_of([key.workload for key in keys], described["features"], described["priors"][way])
+    mixes = [mix for mix in found.found.mixes if mix.sharing == way and all(one in keys for one in mix.members)]
+    predictor = Predictor(setting, evidence_of(mixes, keys), CPU, prior_half=CPU_PRIOR_HALF)
+    return Law(predictor, most_of(way, cores))
+
+
+def _services(runs: Sequence[Path]) -> "Mapping[tuple[TenantKey, str], ServiceTimes]":
+    from cotenant.prediction.interference.gathered import TenantKey
+    from cotenant.store import baselines
+    from cotenant.store.reading import open_runs
+    from cotenant.store.service_times import service_times
+
+    if not runs:
+        return {}
+    with open_runs([baselines.resolve(str(run)) for run in runs]) as opened:
+        return {(TenantKey(*key), name): times for (key, name), times in service_times(opened).items()}
+
+
+def _times(solo: "SoloTenant", services: "Mapping[tuple[TenantKey, str], ServiceTimes]") -> "ServiceTimes | None":
+    """Of the tenant of that name; else of another that runs the same."""
+    return services.get((solo.key, solo.name)) or next(
+        (one for (key, _), one in services.items() if key == solo.key), None
+    )
+
+
+def _solo(place: int, solo: "SoloTenant", times: "ServiceTimes | None", cores: int, bytes_per_s: float | None) -> Solo:
+    assert times is not None, "only tenants with times are matched"
+    means = np.array(times.means_s)
+    mean = float(means.mean())
+    busy = solo.service_ns if solo.device_ns is None else solo.device_ns
+    moved = (solo.moved_bytes or 0.0) / mean / bytes_per_s if bytes_per_s else 0.0
+    return Solo(
+        place=place,
+        mean_s=mean,
+        drawn_s=times.drawn_s,
+        drift=float(np.std(np.log(means), ddof=1)) * float(np.sqrt(1 + 1 / means.size))
+        if means.size > 1
+        else ONE_BLOCK,
+        cores=float(np.clip(busy / solo.service_ns / cores, 0.0, 1.0)),
+        bandwidth=float(np.clip(moved, 0.0, 1.0)),
+        memory_bytes=float(solo.memory_bytes or 0),
+        first_s=times.first_s,
+        step_s=times.step_s,
+    )

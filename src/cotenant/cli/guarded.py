@@ -1,0 +1,90 @@
+"""Do the work in a child process, so that a library that ends its process can't end a command without a sentence.
+
+A database that fails inside a destructor, an interpreter without memory and the kernel's out-of-memory killer all end
+a process on the spot. The parent loads nothing, sleeps, passes signals on, and says what happened.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_SENT_BY_A_PROCESS = 0
+"""Codes up to this one. A terminal's Ctrl-C comes from the kernel, which sends it to the child as well."""
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Call `work` in a child; gives its exit code, or 1 after a sentence if something ended the child."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_ON, signal.SIGCHLD})
+    try:
+        parent, child = os.getpid(), os.fork()
+    except OSError:  # without a further process it is done here
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return work()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _depend_on(parent)
+        return work()
+    status = _watched(child)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return status if status >= 0 else _ended_by(signal.Signals(-status))
+
+
+def _watched(child: int) -> int:
+    """The exit code of a child, or minus the number of the signal that ended it."""
+    while True:
+        came = signal.sigwaitinfo({*_PASSED_ON, signal.SIGCHLD})
+        if came.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+        elif came.si_code <= _SENT_BY_A_PROCESS:
+            os.kill(child, came.si_signo)
+
+
+def _depend_on(parent: int) -> None:
+    """End with the parent, however that ends; and leave the words for a failed library to it."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    process = ctypes.CDLL(None)
+    process.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    if not os.environ.get("COTENANT_DEBUG"):
+        try:
+            set_terminate = ctypes.CDLL("libstdc++.so.6")["_ZSt13set_terminatePFvvE"]  # std::set_terminate
+        except (OSError, AttributeError):
+            return  # then C++ prints its own line as well
+        set_terminate(process.abort)
+
+
+def _ended_by(number: signal.Signals) -> int:
+    from cotenant.cli.exits import Exit
+    from cotenant.cli.failures import Failure, tell
+
+    if number in _PASSED_ON:
+        return 128 + number
+    if number == signal.SIGXCPU:
+        tell(Failure("the limit of CPU time (ulimit -t) was reached.", hint="raise the limit"))
+        return Exit.ERROR
+    if number == signal.SIGKILL:
+        tell(
+            Failure(
+                "the process was killed from outside, most likely by the system because memory ran out.",
+                hint="look for `out of memory` in the kernel's log (dmesg); close other programs or raise the limit",
+            )
+        )
+        return Exit.ERROR
+    tell(
+        Failure(
+            f"a library ended the process ({number.name}), as libraries do when a read fails or memory runs out.",
+            hint="what was written before is whole (`cotenant verify RUN`); check disk and memory, then try again, "
+            "with COTENANT_DEBUG=1 for the library's own words",
+        )
+    )
+    return Exit.ERROR

@@ -1,0 +1,62 @@
+"""Servers' own metrics as sensors: read beside the trial, by a thread that may wait for a busy server."""
+
+import math
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from cotenant.devices.protocol import SensorInfo
+from cotenant.errors import WorkloadError
+from cotenant.workloads.servers.address import read_address
+from cotenant.workloads.servers.metrics import KNOWN, page_of, read_metrics
+
+PERIOD_S = 1.0
+"""A page of metrics costs its server some milliseconds: more often would disturb what is measured."""
+QUALITY = "as the server says, when it last answered; at most once a second"
+
+
+class ServerMetricsProbe:
+    """The metrics of one tenant's server. Use as a context manager around the trial."""
+
+    def __init__(self, tenant: str, url: str, names: Sequence[str]) -> None:
+        self._address = read_address(url)
+        self._names = [name for name in names if name in KNOWN]
+        self.sensors: tuple[SensorInfo, ...] = tuple(
+            SensorInfo(f"server_{KNOWN[name].sensor}[{tenant}]", KNOWN[name].unit, name, PERIOD_S, QUALITY)
+            for name in self._names
+        )
+        self._values = [math.nan] * len(self._names)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"metrics of {tenant}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to read."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop; an answer that is still awaited is not waited for."""
+        self._over.set()
+
+    def read(self) -> Sequence[float]:
+        """The last values; NaN before the first answer."""
+        return list(self._values)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            page = page_of(self._address, self._address.path)
+            found = {one.metric: one.value for one in read_metrics(page or "")}
+            self._values = [found.get(name, math.nan) for name in self._names]
+            self._over.wait(PERIOD_S)
+
+
+def probes_of(tenants: Iterable[tuple[str, object]]) -> list[ServerMetricsProbe]:
+    """For those whose server has metrics: names of tenants, and what their `facts` say of metrics."""
+    probes = []
+    for tenant, metrics in tenants:
+        if isinstance(metrics, dict) and metrics.get("names"):
+            try:
+                probes.append(ServerMetricsProbe(tenant, str(metrics["url"]), [str(name) for name in metrics["names"]]))
+            except WorkloadError:
+                continue
+    return [probe for probe in probes if probe.sensors]

@@ -1,0 +1,57 @@
+"""What Kubernetes exports share: a deployment per tenant, with what it asks of its node."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cotenant.planning.exports.model import Models, slug
+from cotenant.planning.mixes.plan import SeatedTenant
+
+
+def deployment(
+    tenant: SeatedTenant,
+    models: Models,
+    *,
+    resources: Mapping[str, Any],
+    pod: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """One replica of a tenant.
+
+    Args:
+        tenant: Which.
+        models: What tenants run.
+        resources: Of its container.
+        pod: More of the pod's specification: claims, node selectors, a scheduler.
+        annotations: Of the pod.
+        labels: Of the pod, beside its name.
+    """
+    name = slug(tenant.name)
+    own = {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "cotenant"}
+    container = {
+        "name": name,
+        "image": f"REPLACE-WITH-THE-IMAGE-OF/{slug(models[tenant.tenant].workload)}",
+        "env": [
+            {"name": "COTENANT_BATCH", "value": str(tenant.batch)},
+            {"name": "COTENANT_PRIORITY", "value": str(tenant.priority)},
+        ],
+        "resources": dict(resources),
+    }
+    metadata: dict[str, Any] = {"labels": {**own, **(labels or {})}}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": own},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": own},
+            "template": {"metadata": metadata, "spec": {"containers": [container], **(pod or {})}},
+        },
+    }
+
+
+def product(title: str) -> dict[str, str]:
+    """The node selector of GPU feature discovery for a kind of GPU."""
+    return {"nvidia.com/gpu.product": title.removeprefix("NVIDIA ").replace(" ", "-")}

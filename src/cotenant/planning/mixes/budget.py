@@ -1,0 +1,52 @@
+"""A plan within a budget of power: clocks are lowered, all devices alike, until what they draw at most fits."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cotenant.errors import CotenantError
+from cotenant.planning.mixes.devices import DeviceKind
+from cotenant.planning.mixes.make import Impossible
+from cotenant.planning.mixes.plan import ServingPlan
+from cotenant.text import figure
+
+
+def within_budget(
+    make: Callable[[Sequence[DeviceKind]], ServingPlan], kinds: Sequence[DeviceKind], budget_w: float
+) -> ServingPlan:
+    """The plan at the highest clocks at which all its devices together draw no more than this, whatever they do.
+
+    Args:
+        make: Plans on these kinds.
+        kinds: With their clocks.
+        budget_w: Watts.
+
+    Raises:
+        CotenantError: A device's draw is unknown, or no clock keeps both the budget and the objectives.
+    """
+    unknown = [kind.name for kind in kinds if not kind.clocks]
+    if unknown:
+        raise CotenantError(
+            f"what {unknown[0]} draws is not known, so that it can't be held to a budget of power",
+            hint="leave --power-budget out, or plan for GPUs",
+        )
+    least: tuple[float, float] | None = None
+    for level in range(max(len(kind.clocks) for kind in kinds)):
+        held = [replace(kind, clocks=(kind.clocks[min(level, len(kind.clocks) - 1)],)) for kind in kinds]
+        try:
+            found = make(held)
+        except Impossible:
+            if least is None:
+                raise
+            break  # slower still would be no better
+        if found.left_out and least is not None:
+            break
+        draws = sum((device.power_limit_w or 0.0) * device.devices for device in found.devices)
+        if draws <= budget_w and not found.left_out:
+            return found
+        least = min(least or (draws, 0.0), (draws, held[0].clocks[0].mhz))
+    assert least is not None
+    raise CotenantError(
+        f"{figure(budget_w)} W are too few: the least that keeps every objective draws up to {figure(least[0])} W "
+        f"(at {least[1]:.0f} MHz)",
+        hint="raise the budget, relax objectives, or name more efficient devices",
+    )

@@ -1,0 +1,52 @@
+"""A device of a plan as a study: its mix at the plan's rates, shared as planned."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def study_of(planned: Mapping[str, Any], *, about: str) -> dict[str, Any]:
+    """What `cotenant run` carries out, in a study's words.
+
+    Args:
+        planned: A device of a plan's document.
+        about: The study's sentence about itself.
+    """
+    seats: Mapping[str, Mapping[str, Any]] = planned["tenants"]
+    name = str(planned.get("name", planned["kind"]))
+    study: dict[str, Any] = {
+        "about": about,
+        "device": planned["kind"] if name.startswith("sim:") else name,
+        "tenants": {tenant: _tenant(seat) for tenant, seat in seats.items()},
+        "mixes": ["solo"],
+    }
+    if len(seats) > 1:
+        study["mixes"] = [{"groups": {"plan": list(seats)}}]
+        shares = [seat.get("share") for seat in seats.values()]
+        split = all(share is not None for share in shares)
+        study["sharing"] = [{planned["sharing"]: shares} if split else planned["sharing"]]
+    settings = {key: planned[key] for key in ("clock_mhz",) if planned.get(key)}
+    if settings:
+        study["settings"] = [settings]
+    return study
+
+
+def _tenant(seat: Mapping[str, Any]) -> dict[str, Any]:
+    """Batches come as requests: rarer and less bursty than items, and with less time, as they have waited to fill."""
+    batch, rate, cv = int(seat["batch"]), float(seat.get("rate_rps", 0)), float(seat.get("cv", 1))
+    entry: dict[str, Any] = {**seat["runs"], "batch": batch}
+    if seat.get("software", "eager") != "eager":
+        entry["software"] = seat["software"]
+    if seat.get("priority"):
+        entry["priority"] = seat["priority"]
+    if rate <= 0:
+        return {**entry, "load": "closed(1)"}
+    burst, often = cv / batch**0.5, f"{rate / batch:.6g}"
+    entry["load"] = f"poisson({often})" if abs(burst - 1) < 1e-9 else f"gamma({often}, {burst:.4g})"
+    gathered = (batch - 1) / rate * 1e3
+    limits = {
+        label: float(one["limit_ms"]) - (0.0 if label.startswith("tpot") else gathered)
+        for label, one in (seat.get("expected") or {}).items()
+    }
+    if limits:
+        entry["slo"] = {label: f"{max(limit, 0.001):.6g}ms" for label, limit in limits.items()}
+    return entry

@@ -1,0 +1,38 @@
+"""Capacity for a terminal: rate against attainment, and the knee, for each tenant alone and shared."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from cotenant.analyse.sharing.capacity import Curve, capacity_sentences
+from cotenant.reporting.terminal.grouped import Grouped, Section
+from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.tables import sentence_list
+from cotenant.text import NOTHING, figure
+
+
+def capacity_answer(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
+    """The knees in sentences."""
+    return (sentence_list(capacity_sentences(curves)),) if curves else ()
+
+
+def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
+    """A line for each rate under a heading for each tenant of each mix."""
+    if not curves:
+        return ()
+    sections = []
+    for curve in curves:
+        where = "alone" if curve.cell.solo else f"in {curve.cell.mix}, {curve.cell.sharing}"
+        rows = tuple(
+            (
+                Text(figure(level.rate_rps)),
+                Text(f"{level.attainment:.1%}", "" if level.kept else "red"),
+                Text(f"{level.quantile:.0%}"),
+                Text(NOTHING if level.goodput_rps is None else figure(level.goodput_rps)),
+                Text("knee" if level is curve.knee and curve.broken else "", "bold"),
+            )
+            for level in curve.levels
+        )
+        sections.append(Section(Text(literal(f"{curve.tenant} {where}"), "cyan"), rows))
+    return (Grouped(("requests/s asked", "in time", "wanted", "in time, requests/s", ""), sections),)

@@ -1,0 +1,67 @@
+"""How long requests took once they had begun, tenant by tenant alone: what a queue is simulated with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cotenant.store.reading import OpenRuns
+
+POINTS = 200
+"""Quantiles that stand for the requests of a block."""
+
+_SOLO = """
+SELECT workload, batch, seq, dtype, threads, "of", run, block,
+    quantile_cont(done_ns - started_ns, {points}),
+    avg(done_ns - started_ns), avg(first_ns - started_ns),
+    avg((done_ns - first_ns) / (tokens_out - 1)) FILTER (tokens_out > 1), max(tokens_out)
+FROM requests JOIN tenants USING (run, trial, tenant) JOIN trials USING (run, trial)
+WHERE solo AND block >= 0 AND verdict != 'invalid' AND in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
+    AND starts_with(coalesce(tenants.load, trials.load), 'closed')
+GROUP BY ALL ORDER BY run, block
+"""
+
+Key = tuple[str, int | None, int | None, str | None, int | None]
+"""Workload, batch, length, number format, threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTimes:
+    """A tenant's requests alone, over all blocks of all runs."""
+
+    drawn_s: npt.NDArray[np.float64]
+    """`POINTS` for each block."""
+    means_s: tuple[float, ...]
+    """By block: how much the device drifts."""
+    first_s: float | None
+    """Until the first output; None: there is one at the end."""
+    step_s: float | None
+    """Per output after that."""
+    outputs: int
+
+
+def service_times(runs: OpenRuns) -> Mapping[tuple[Key, str], ServiceTimes]:
+    """By what runs and the tenant's name: closed loads, trials that are not invalid."""
+    points = [(place + 0.5) / POINTS for place in range(POINTS)]
+    blocks: dict[tuple[Key, str], list[tuple[object, ...]]] = {}
+    for row in runs.con.execute(_SOLO.format(points=points)).fetchall():
+        blocks.setdefault((tuple(row[:5]), row[5]), []).append(row[8:])
+    return {key: _of(rows) for key, rows in blocks.items()}
+
+
+def _of(rows: list[tuple[object, ...]]) -> ServiceTimes:
+    drawn = np.concatenate([np.asarray(row[0], np.float64) for row in rows]) / 1e9
+    outputs = max(int(row[4] or 1) for row in rows)  # type: ignore[call-overload]
+    return ServiceTimes(
+        drawn_s=drawn,
+        means_s=tuple(float(row[1]) / 1e9 for row in rows),  # type: ignore[arg-type]
+        first_s=_mean([row[2] for row in rows]) if outputs > 1 else None,
+        step_s=_mean([row[3] for row in rows]) if outputs > 1 else None,
+        outputs=outputs,
+    )
+
+
+def _mean(values: list[object]) -> float | None:
+    known = [float(value) for value in values if value is not None]  # type: ignore[arg-type]
+    return float(np.mean(known)) / 1e9 if known else None

@@ -1,0 +1,169 @@
+"""Takes the bytes of HTTP/1.1 answers apart: head, and a body by length, by chunks, or up to the connection's end.
+
+Written for clients that time tokens: what has arrived is handed on in as few steps as there are pieces of it. Only what
+an answer may hold is accepted; anything else is `NotHttp`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+LONGEST_HEAD = 64 << 10
+_NO_BODY = (204, 304)
+
+
+class NotHttp(Exception):
+    """The bytes are not an answer in HTTP/1.1."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """The head of an answer, and its body where no sink took it."""
+
+    status: int = 0
+    reason: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    """By lower-case name."""
+    body: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        """Any 2xx."""
+        return 200 <= self.status < 300
+
+
+class Framing:
+    """One answer after another on one connection; `begin` before each."""
+
+    __slots__ = ("_body", "_head", "_left", "_pending", "_state", "done", "keep", "reply")
+
+    def __init__(self, head: Callable[[Reply], None], body: Callable[[bytes], None]) -> None:
+        self._head, self._body = head, body
+        """Called with the head once it is complete, and with each piece of the body."""
+        self._pending = b""
+        self.begin(to_head=False)
+
+    def begin(self, *, to_head: bool) -> None:
+        """A request was sent; the answer to HEAD has no body whatever its head says."""
+        self.reply = Reply()
+        self.done = self.keep = False
+        """It is complete; the connection may be used again."""
+        self._left = 0
+        self._state = "bare head" if to_head else "head"
+
+    def feed(self, data: bytes) -> None:
+        """The next bytes. Raises NotHttp."""
+        data = self._pending + data if self._pending else data
+        self._pending = b""
+        while data and not self.done:
+            match self._state:
+                case "length":
+                    data = self._by_length(data)
+                case "chunk":
+                    data = self._in_chunk(data)
+                case "size":
+                    data = self._chunk_size(data)
+                case "trailer":
+                    data = self._trailer(data)
+                case "rest":
+                    self._body(data)
+                    return
+                case _:
+                    data = self._whole_head(data)
+
+    def end(self) -> bool:
+        """The connection has ended: whether that completes the answer."""
+        if self._state == "rest":
+            self.done = True
+        return self.done
+
+    def _wait(self, data: bytes) -> bytes:
+        """Keep what is not complete for the next piece; nothing is left of this one."""
+        if len(data) > LONGEST_HEAD:
+            raise NotHttp(f"a head or a line of more than {LONGEST_HEAD >> 10} KiB")
+        self._pending = data
+        return b""
+
+    def _whole_head(self, data: bytes) -> bytes:
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            if not data.startswith(b"HTTP/1."[: len(data)]):
+                raise NotHttp(f"it begins with {data[:24]!r}")
+            return self._wait(data)
+        first, *lines = data[:end].decode("latin-1").split("\r\n")
+        version, _, rest = first.partition(" ")
+        code, _, reason = rest.partition(" ")
+        if not version.startswith("HTTP/1.") or len(code) != 3 or not code.isdigit():
+            raise NotHttp(f"it begins with {first[:40]!r}")
+        headers = {}
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon or not name or name != name.strip():
+                raise NotHttp(f"a header is {line[:40]!r}")
+            headers[name.lower()] = value.strip()
+        if code[0] == "1":
+            return data[end + 4 :]  # only a promise; the answer comes after it
+        self.reply = Reply(int(code), reason, headers)
+        said = headers.get("connection", "").lower()
+        self.keep = said != "close" if version == "HTTP/1.1" else said == "keep-alive"
+        self._choose_body(bare=self._state == "bare head")
+        self._head(self.reply)
+        return data[end + 4 :]
+
+    def _choose_body(self, *, bare: bool) -> None:
+        headers = self.reply.headers
+        if bare or self.reply.status in _NO_BODY:
+            self.done = True
+        elif headers.get("transfer-encoding", "").lower().endswith("chunked"):
+            self._state = "size"
+        elif "content-length" in headers:
+            if not headers["content-length"].isdigit():
+                raise NotHttp(f"its length is {headers['content-length'][:20]!r}")
+            self._left, self._state = int(headers["content-length"]), "length"
+            self.done = self._left == 0
+        else:
+            self._state, self.keep = "rest", False
+
+    def _by_length(self, data: bytes) -> bytes:
+        piece, rest = data[: self._left], data[self._left :]
+        self._left -= len(piece)
+        self.done = self._left == 0
+        self._body(piece)
+        return rest
+
+    def _chunk_size(self, data: bytes) -> bytes:
+        end = data.find(b"\r\n")
+        if end < 0:
+            return self._wait(data)
+        text = data[:end].partition(b";")[0].strip()
+        try:
+            size = int(text, 16)
+        except ValueError:
+            raise NotHttp(f"a chunk has the size {text[:20]!r}") from None
+        if size < 0:
+            raise NotHttp(f"a chunk has the size {text[:20]!r}")
+        self._left, self._state = (size + 2, "chunk") if size else (0, "trailer")
+        return data[end + 2 :]
+
+    def _in_chunk(self, data: bytes) -> bytes:
+        """What there is of a chunk is handed on; the line's end after it is not part of it."""
+        left = self._left
+        if len(data) < left:
+            inside = min(len(data), left - 2)
+            if inside <= 0:
+                return self._wait(data)
+            self._left -= inside
+            self._body(data[:inside])
+            return self._wait(data[inside:]) if inside < len(data) else b""
+        if data[left - 2 : left] != b"\r\n":
+            raise NotHttp("a chunk is longer than it says")
+        self._state = "size"
+        if left > 2:
+            self._body(data[: left - 2])
+        return data[left:]
+
+    def _trailer(self, data: bytes) -> bytes:
+        end = data.find(b"\r\n")
+        if end < 0:
+            return self._wait(data)
+        self.done = end == 0
+        return data[end + 2 :]

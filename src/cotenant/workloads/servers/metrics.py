@@ -1,0 +1,99 @@
+"""What servers say of themselves in Prometheus's text form: how many requests wait and run, how full the cache is."""
+
+import http.client
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cotenant.workloads.servers.address import Address
+from cotenant.workloads.servers.asking import ask
+
+LIMIT_S = 2.0
+PATH = "/metrics"
+Sensor = Literal["queue", "running", "kv_cache", "backlog"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One metric of one server."""
+
+    sensor: Sensor
+    unit: str
+    together: Literal["sum", "max"] = "sum"
+    """How its values of several models or engines make one."""
+
+
+_QUEUE, _RUNNING = Known("queue", "requests"), Known("running", "requests")
+_CACHE = Known("kv_cache", "share", "max")
+KNOWN: Mapping[str, Known] = {
+    "vllm:num_requests_waiting": _QUEUE,
+    "vllm:num_requests_running": _RUNNING,
+    "vllm:kv_cache_usage_perc": _CACHE,
+    "vllm:gpu_cache_usage_perc": _CACHE,
+    "sglang:num_queue_reqs": _QUEUE,
+    "sglang:num_running_reqs": _RUNNING,
+    "sglang:token_usage": _CACHE,
+    "te_queue_size": _QUEUE,
+    "llamacpp:requests_deferred": _QUEUE,
+    "llamacpp:requests_processing": _RUNNING,
+    "llamacpp:kv_cache_usage_ratio": _CACHE,
+    "nv_inference_pending_request_count": _QUEUE,
+    "cotenant_backlog_seconds": Known("backlog", "s"),
+}
+"""By name, whichever server has it."""
+SIZES: Mapping[str, tuple[str, ...]] = {"vllm:cache_config_info": ("kv_cache_size_tokens", "kv_cache_memory_bytes")}
+"""Labels of metrics that say how large the server has made its cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value, and the metric that it is."""
+
+    metric: str
+    known: Known
+    value: float
+
+
+def read_metrics(text: str) -> list[Reading]:
+    """The known metrics in a page; anything else is passed over."""
+    found: dict[str, float] = {}
+    for line in _samples(text):
+        name = line.partition("{")[0].partition(" ")[0]
+        known = KNOWN.get(name)
+        if known is None:
+            continue
+        try:
+            value = float(line.rpartition("}")[2].split()[0] if "}" in line else line.split()[1])
+        except (IndexError, ValueError):
+            continue
+        if value == value:  # NaN: never set  # noqa: PLR0124
+            before = found.get(name)
+            together = max if known.together == "max" else float.__add__
+            found[name] = value if before is None else together(before, value)
+    return [Reading(name, KNOWN[name], value) for name, value in found.items()]
+
+
+def read_sizes(text: str) -> dict[str, int]:
+    """How large the server has made its cache, where it says so."""
+    sizes: dict[str, int] = {}
+    for line in _samples(text):
+        name, _, rest = line.partition("{")
+        labels = dict(part.partition("=")[::2] for part in rest.partition("}")[0].split(","))
+        for label in SIZES.get(name, ()):
+            value = labels.get(label, "").strip('"')
+            if value.isdigit():
+                sizes[label] = sizes.get(label, 0) + int(value)
+    return sizes
+
+
+def page_of(address: Address, path: str) -> str | None:
+    """The metrics page; None: there is none."""
+    try:
+        status, body = ask(address, path, within_s=LIMIT_S)
+    except (OSError, http.client.HTTPException):
+        return None
+    return body.decode(errors="replace") if status == 200 else None
+
+
+def _samples(text: str) -> Iterable[str]:
+    return (line for line in text.splitlines() if line and not line.startswith("#"))

@@ -1,0 +1,178 @@
+"""Asks a server with the OpenAI API: the request of each kind of API, and its answer token by token."""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cotenant.errors import HungUp, RequestFailed, WorkloadError
+from cotenant.workloads.options import Options
+from cotenant.workloads.protocol import Answer, WorkloadSpec
+from cotenant.workloads.servers.address import Address
+from cotenant.workloads.servers.conversations import Conversation, Conversations
+from cotenant.workloads.servers.generation import Generation, whole_answer
+from cotenant.workloads.servers.http11 import refused
+from cotenant.workloads.servers.prompts import PromptOptions, Prompts
+from cotenant.workloads.servers.serving import HttpClient, ServerOptions, Standing
+from cotenant.workloads.servers.tokenizing import counter
+
+DEFAULT_TOKENS = 32
+MOST_TOKENS = 4096
+_PATHS = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "embeddings": "/v1/embeddings",
+    "rerank": "/v1/rerank",
+}
+GENERATING = ("chat", "completions")
+
+
+class CancelOptions(Options):
+    """`cancel: {share: 0.1, after: 8}`: users who don't wait for the end of an answer."""
+
+    share: float = Field(gt=0, le=1)
+    """Of all requests."""
+    after: int = Field(default=1, ge=1, le=MOST_TOKENS)
+    """Tokens of the answer after which the connection is closed."""
+
+
+class OpenAIOptions(ServerOptions):
+    """Which model is asked for what."""
+
+    model: str | None = None
+    """A model or one of its adapters; None: the only one that the server has."""
+    api: Literal["chat", "completions", "embeddings", "rerank"] = "chat"
+    prompts: PromptOptions = PromptOptions()
+    turns: int = Field(default=1, ge=1, le=1000)
+    """Of a chat: requests of one conversation, each with all that was said before."""
+    stream: bool = True
+    fixed_length: bool = True
+    """Ask for exactly `tokens` tokens (`ignore_eos`, `min_tokens`); False: at most that many."""
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    cancel: CancelOptions | None = None
+    tokenizer: str | None = None
+    """A tokenizer.json or its folder: counts tokens where the server sends no `usage`."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request, as the server knows them."""
+
+
+class OpenAIClient(HttpClient):
+    """Asks one model, each time with a new prompt."""
+
+    def __init__(self, standing: Standing, spec: WorkloadSpec, options: OpenAIOptions, model: str) -> None:
+        warm = spec.server.warm if spec.server else 0
+        super().__init__(standing, options, warm, {"Content-Type": "application/json"})
+        self._options = options
+        self._streams = options.stream and options.api in GENERATING
+        self._path = root(standing.address) + _PATHS[options.api]
+        self._batch, self._seed = spec.batch, spec.seed
+        self.prompt_options = prompt_options(spec, options)
+        self._prompts = Prompts(self.prompt_options, spec.seed)
+        self.tokens = min(spec.tokens or self._prompts.longest_answer or DEFAULT_TOKENS, MOST_TOKENS)
+        self._conversations = Conversations(options.turns)
+        self._count = None if options.tokenizer is None else counter(options.tokenizer)
+        self._fixed = _fixed_fields(options, model, spec.seed)
+        self._sent = 0
+        if self._streams:
+            self.slots = ("first token", *["token"] * (self.tokens - 1), "end")
+            self.first_output = 0
+        else:
+            self.slots = ("answer",)
+
+    def begin(self, first_arrival: int) -> None:
+        """The trace's lengths are taken from here on."""
+        self._prompts.begin(first_arrival)
+
+    async def request(self, number: int, mark: Callable[[int], None]) -> Answer:
+        """One prompt, and its answer token by token."""
+        tokens = min(self._prompts.answer_tokens(number) or self.tokens, self.tokens)
+        conversation = self._conversations.take() if self._options.turns > 1 else None
+        asked = self._asked(number, conversation)
+        if self._options.api in GENERATING:
+            asked |= _length_fields(self._options, tokens)
+        body = json.dumps(self._fixed | asked | self._options.extra).encode()
+        if not self._streams:
+            reply = await self.connections.send("POST", self._path, body)
+            if not reply.ok:
+                raise refused(self.standing.address.name, reply)
+            answer = whole_answer(reply.body)
+            mark(0)
+            return answer
+        last, given_up_after = self.tokens - 1, self._patience()
+
+        def token(chunk: int) -> None:
+            if chunk <= last:
+                mark(chunk)
+            if chunk + 1 == given_up_after:
+                raise HungUp(f"closed the connection after {given_up_after} tokens, as the study says")
+
+        generation = Generation(token, count=self._count)
+        reply = await self.connections.send("POST", self._path, body, generation.feed)
+        if not reply.ok:
+            raise refused(self.standing.address.name, reply)
+        answer = generation.answer()
+        mark(self.tokens)
+        if self._options.fixed_length and answer.tokens_out is not None and answer.tokens_out != tokens:
+            raise RequestFailed(
+                "wrong length",
+                f"asked for {tokens} tokens and got {answer.tokens_out}",
+                hint="the server does not know `ignore_eos`: `params: {fixed_length: false}` takes any length",
+            )
+        if conversation is not None:
+            conversation.answered(generation.text)
+            self._conversations.give_back(conversation)
+        return answer
+
+    def _asked(self, number: int, conversation: Conversation | None) -> dict[str, Any]:
+        match self._options.api:
+            case "chat":
+                prompt = self._prompts.next(number)
+                return {"messages": (conversation or Conversation()).asked(prompt)}
+            case "completions":
+                return {"prompt": self._prompts.next(number)}
+            case "embeddings":
+                return {"input": self._several(number)}
+            case "rerank":
+                return {"query": self._prompts.next(number), "documents": self._several(number)}
+
+    def _several(self, number: int) -> list[str]:
+        return [self._prompts.next(number * self._batch + item) for item in range(self._batch)]
+
+    def _patience(self) -> int | None:
+        """After how many tokens this request is given up; None: never."""
+        cancel, number = self._options.cancel, self._sent
+        self._sent += 1
+        if cancel is None:
+            return None
+        drawn = random.Random(f"cancel {self._seed} {number}").random()  # noqa: S311 - a load, not a secret
+        return cancel.after if drawn < cancel.share else None
+
+
+def _fixed_fields(options: OpenAIOptions, model: str, seed: int) -> dict[str, Any]:
+    if options.api not in GENERATING:
+        return {"model": model}
+    fields: dict[str, Any] = {"model": model, "temperature": options.temperature, "seed": seed}
+    if options.stream:
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
+    return fields
+
+
+def _length_fields(options: OpenAIOptions, tokens: int) -> dict[str, Any]:
+    fixed = {"ignore_eos": True, "min_tokens": tokens} if options.fixed_length else {}
+    return {"max_tokens": tokens, **fixed}
+
+
+def root(address: Address) -> str:
+    """The part of its path before `/v1`."""
+    return address.path.rstrip("/").removesuffix("/v1")
+
+
+def prompt_options(spec: WorkloadSpec, options: OpenAIOptions) -> PromptOptions:
+    """Which prompts: `seq` of the tenant is short for `prompts: {tokens: ...}`."""
+    if spec.seq is None:
+        return options.prompts
+    if {"tokens", "file", "trace"} & options.prompts.model_fields_set:
+        raise WorkloadError(f"`{spec.name}`: `seq` and `prompts` both say how long a prompt is", hint="remove `seq`")
+    return options.prompts.model_copy(update={"tokens": spec.seq})

@@ -1,0 +1,102 @@
+"""Whatever ends the process that does the work, the command ends with a sentence and an exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GUARDED = "import os, signal, sys, time\nfrom cotenant.cli.guarded import guarded\n"
+CPP = """
+import ctypes
+library = ctypes.CDLL("libstdc++.so.6")
+library["_ZSt9terminatev"]()
+"""
+
+
+def start(body, **options):
+    code = GUARDED + "def work():\n" + "".join(f"    {line}\n" for line in body.splitlines() if line)
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{code}\nsys.exit(guarded(work))"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def ended(body, **options):
+    process = start(body, **options)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130, 143])
+def test_an_exit_code_passes_through(code):
+    assert ended(f"print('answer')\nreturn {code}") == (code, "answer\n", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("os.abort()", "a library ended the process (SIGABRT)"),
+        (CPP, "a library ended the process (SIGABRT)"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "a library ended the process (SIGSEGV)"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "most likely by the system because memory ran out"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "the limit of CPU time (ulimit -t) was reached"),
+    ],
+    ids=["abort", "C++ without a handler", "bad address", "killed", "out of time"],
+)
+def test_a_process_that_is_ended_on_the_spot_gets_one_sentence(body, words, monkeypatch):
+    monkeypatch.delenv("COTENANT_DEBUG", raising=False)
+    code, out, err = ended(body)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert words in err
+    assert [line.partition(": ")[0] for line in err.splitlines() if line] == ["error", "hint"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_command_reaches_the_work(number):
+    body = f"""
+def hear(*_): sys.exit(77)
+signal.signal({int(number)}, hear)
+print('ready', flush=True)
+time.sleep(60)
+"""
+    process = start(body)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    assert process.wait(20) == 77
+    process.communicate()
+
+
+def test_the_work_ends_with_the_command_however_that_ends():
+    process = start("print(os.getpid(), flush=True)\ntime.sleep(60)")
+    worker = int(process.stdout.readline())
+    process.kill()
+    process.communicate()
+    give_up = time.monotonic() + 20
+    while _lives(worker) and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert not _lives(worker)
+
+
+def _lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_without_a_further_process_the_work_is_done_all_the_same(monkeypatch):
+    from cotenant.cli.guarded import guarded
+
+    def refused():
+        raise BlockingIOError(11, os.strerror(11))
+
+    monkeypatch.setattr(os, "fork", refused)
+    assert guarded(lambda: 3) == 3

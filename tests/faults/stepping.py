@@ -1,0 +1,93 @@
+"""Kills a command line at each of the calls by which it touches the disk, each time from the start.
+
+Then it asks what is left. Arguments: a file that describes it, see `Stepped`. Everything is imported once; each
+attempt is a fork. Prints JSON.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.runner import arm
+from tests.storm import attempting, faulting
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """What is killed, and what is asked of what it leaves behind; `FOLDER` in words is a copy of `room`."""
+
+    room: str
+    words: list[str]
+    then: list[list[str]]
+    """Command lines that follow a kill. `LATEST` is the newest folder that `latest` finds, if there is one."""
+    latest: str = ""
+    most: int = 1000
+    """Steps to try, evenly spread."""
+    models: bool = True
+    served: bool = False
+    """The command is a server: it is sent requests, then told to end."""
+
+
+def main() -> None:
+    """Attempt after attempt; gives how each kill was followed."""
+    asked = Stepped(**json.loads(Path(sys.argv[1]).read_text()))
+    attempting.import_everything(models=asked.models)
+    _attempt(asked, 0)  # fills the cache of descriptions: later attempts have no such steps
+    steps, _ = _attempt(asked, 0)
+    step = max(1, -(-steps // asked.most))
+    report = []
+    for number in range(1, steps + 1, step):
+        _, ended = _attempt(asked, number)
+        report.append(
+            {
+                "step": number,
+                "killed": ended.code == -signal.SIGKILL,
+                "after": [_follow(asked, line) for line in asked.then],
+            }
+        )
+    print(json.dumps({"steps": steps, "kills": report}))  # noqa: T201
+
+
+def _folder(asked: Stepped) -> Path:
+    return Path(asked.room).with_name("stepped")
+
+
+def _attempt(asked: Stepped, number: int) -> tuple[int, attempting.Ended]:
+    """Start afresh and die at a step, 0: at none; gives the steps that were seen."""
+    folder = _folder(asked)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(asked.room, folder)
+    seen = folder / "steps"
+
+    def body() -> int:
+        from cotenant.cli.main import main
+
+        os.environ.update(XDG_CACHE_HOME=str(folder.with_name("cache")), COTENANT_LOCKS=str(folder / "locks"))
+        count = arm(f"step:{number}")
+        code = main([word.replace("FOLDER", str(folder)) for word in asked.words])
+        seen.write_text(str(count()))
+        return code
+
+    ended = attempting.alone(body, folder, faulting.ask if asked.served else lambda _pid, _out: None)
+    return int(seen.read_text()) if seen.exists() else 0, ended
+
+
+def _follow(asked: Stepped, line: list[str]) -> tuple[int, str, str]:
+    folder = _folder(asked)
+    found = sorted(folder.glob(asked.latest)) if asked.latest else []
+    if "LATEST" in line and not found:
+        return 0, "", ""
+    places = {"FOLDER": str(folder), "LATEST": str(found[-1].parent) if found else ""}
+    words = list(line)
+    for name, place in places.items():
+        words = [word.replace(name, place) for word in words]
+    ended = attempting.run(words, folder)
+    return ended.code, ended.out, ended.err
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""What `make` installs is checked against hashes, and the lists of hashes are those of constraints.txt."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def lock():
+    spec = importlib.util.spec_from_file_location("lock", ROOT / "tools" / "lock.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def locked(group):
+    text = (ROOT / "locked" / f"{group}.txt").read_text()
+    found = re.findall(r"^([a-z0-9.-]+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", text, re.MULTILINE)
+    assert len(found) == text.count("=="), "every line has hashes"
+    return {name: version for name, version, _ in found}
+
+
+@pytest.mark.parametrize("group", ["core", "dev"])
+def test_every_package_that_is_needed_is_locked_to_its_pin(lock, group):
+    """If this fails: `make lock`."""
+    pins = lock.pins()
+    assert locked(group) == {name: pins[name] for name in lock.of_group(lock.GROUPS[group])}
+
+
+def test_make_requires_the_hashes_before_anything_else_is_installed():
+    makefile = (ROOT / "Makefile").read_text()
+    assert "--require-hashes --no-deps" in makefile
+    for group in ("core", "dev"):
+        assert f"$(LOCKED) --requirement locked/{group}.txt\n" in makefile
+
+
+def test_torch_stays_apart_since_its_builds_differ():
+    assert "torch" not in {*locked("core"), *locked("dev")}

@@ -1,0 +1,45 @@
+"""Pairs: the best ones, and those worth measuring for them."""
+
+import numpy as np
+import pytest
+
+from cotenant.planning.pair_plan import best_pairs, next_pairs, together
+from cotenant.prediction.interference.correction import Evidence, no_evidence
+from cotenant.prediction.interference.predictor import Predictor
+from cotenant.prediction.interference.setting import setting_of
+from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+
+PAIRS = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)], np.int64)
+
+
+def predictor(evidence):
+    features = np.arange(6.0)[:, None]
+    harm = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) / 10
+
+    def prior(mixes):
+        return np.stack([harm[mixes[:, 0], mixes[:, 1]], harm[mixes[:, 1], mixes[:, 0]]], axis=1)
+
+    return Predictor(setting_of(list("abcdef"), features, prior), evidence, GPU, prior_half=GPU_PRIOR_HALF)
+
+
+def test_everyone_has_a_place_and_no_choice_is_worth_more():
+    worth = np.array([10.0 if tuple(pair) in {(0, 5), (1, 4), (2, 3)} else 1.0 for pair in PAIRS])
+    chosen = best_pairs(worth, PAIRS, 6)
+    assert {tuple(pair) for pair in PAIRS[chosen].tolist()} == {(0, 5), (1, 4), (2, 3)}
+
+
+def test_pairs_that_leave_someone_out_are_refused():
+    with pytest.raises(ValueError, match="can't hold everyone"):
+        best_pairs(np.ones(1), np.array([[0, 1]]), 3)
+
+
+def test_what_the_plan_would_use_is_measured_first_and_nothing_twice():
+    unknown = predictor(no_evidence())
+    used = set(best_pairs(together(unknown.slowdowns(PAIRS).estimate), PAIRS, 6).tolist())
+    assert len(used & set(next_pairs(unknown, PAIRS, 4))) >= 2
+    measured = next_pairs(unknown, PAIRS, 4)
+    rows = np.concatenate([PAIRS[measured], PAIRS[measured][:, ::-1]])
+    count = len(rows)
+    cells = np.tile(np.arange(4), 2)
+    evidence = Evidence(rows, np.full(count, 0.1), np.zeros(count), cells, np.ones(count, np.int64), np.zeros(count))
+    assert not set(next_pairs(predictor(evidence), PAIRS, 5)) & set(measured)

@@ -1,0 +1,125 @@
+"""Plans for a real CPU: what was measured alone and in pairs, and queues between them."""
+
+import numpy as np
+import pytest
+import yaml
+
+from cotenant.api.plan_measured import Law, Measured, most_of, require_measured
+from cotenant.api.plan_solos import Solo
+from cotenant.errors import CotenantError, PredictionError
+from cotenant.planning.mixes.budget import within_budget
+from cotenant.planning.mixes.devices import Clock, DeviceKind
+from cotenant.planning.mixes.make import Impossible
+from cotenant.planning.mixes.plan import PlannedDevice, ServingPlan
+from cotenant.planning.mixes.predictor import Mixes
+from cotenant.planning.mixes.study import study_of
+from cotenant.planning.mixes.tenants import Objective, ServingTenant
+from cotenant.prediction.interference.correction import no_evidence
+from cotenant.prediction.interference.predictor import Predictor
+from cotenant.prediction.interference.setting import setting_of
+from cotenant.prediction.interference.shipped import CPU
+from cotenant.study.files import study_from
+
+P99 = (Objective("latency", 0.99, 100.0),)
+TENANTS = [ServingTenant("a", 20.0, P99), ServingTenant("b", 20.0, P99)]
+
+
+def predictor(*, slowdown=2.0, closer=False, risk=0.1):
+    def prior(mixes):
+        several = (mixes >= 0).sum(axis=1, keepdims=True) > 1
+        return np.where(mixes >= 0, np.where(several, np.log(slowdown), 0.0), np.nan)
+
+    setting = setting_of(["a", "b"], np.eye(2), prior)
+    law = Law(Predictor(setting, no_evidence(), CPU, prior_half=0.1), most=2)
+    drawn = np.random.default_rng(1).gamma(20, 0.01 / 20, 400)
+    solos = {(place, 1): Solo(place, 0.01, drawn, 0.02, 0.5, 0.1, 1e8) for place in range(2)}
+    found = Measured(TENANTS, solos, {"processes": law}, risk=risk)
+    return found.closer() if closer else found
+
+
+def mix(*tenants, rate=20.0, batch=1):
+    shape = (1, len(tenants))
+    seats = np.array([tenants], np.int64)
+    return Mixes("cpu", "processes", seats, np.full(shape, rate), np.full(shape, batch), np.full(shape, np.nan))
+
+
+@pytest.mark.parametrize("closer", [False, True])
+def test_neighbours_make_the_tail_longer_and_the_ends_are_in_order(closer):
+    found = predictor(closer=closer)
+    alone, both = found(mix(0)), found(mix(0, 1))
+    for one in (alone, both):
+        ends = [getattr(one.latency_ms, end)[0, 0, 0] for end in ("lower", "estimate", "upper")]
+        assert ends == sorted(ends)
+    assert 10 < alone.latency_ms.estimate[0, 0, 0] < both.latency_ms.estimate[0, 0, 0] < 60
+    assert both.busy[0] == pytest.approx(2 * 20 * 0.01 * 0.5)
+    assert both.memory_bytes.sum() == 2e8
+
+
+def test_a_rate_beyond_what_it_can_do_takes_forever():
+    assert np.isinf(predictor()(mix(0, 1, rate=70.0)).latency_ms.estimate).all()
+    assert predictor(closer=True)(mix(0, 1, rate=99.0)).latency_ms.estimate[0, 0, 0] > 1000
+
+
+def test_what_was_not_measured_or_has_no_room_does_not_fit():
+    assert np.isinf(predictor()(mix(0, batch=4)).latency_ms.upper).all()
+    assert np.isinf(predictor()(mix(0, 1, 0)).latency_ms.upper).all()
+    assert most_of("pinned", 2) == 2
+    assert most_of("processes", 2) == 8
+
+
+def test_the_basis_says_what_it_rests_on():
+    assert predictor()(mix(0)).basis == ("measured alone",)
+    assert predictor(closer=True)(mix(0, 1)).basis == ("measured alone, mixes by the prior, queues simulated",)
+
+
+def test_what_has_to_be_measured_first_is_said_with_the_commands():
+    with pytest.raises(PredictionError, match="a and b have not been measured alone on cpu") as refused:
+        require_measured(["a", "b"], "cpu", "tenants.yaml")
+    assert "--study measure.yaml" in refused.value.hint
+
+
+def test_a_device_of_a_plan_is_a_study_at_its_rates():
+    planned = {
+        "name": "cpu",
+        "kind": "cpu",
+        "sharing": "processes",
+        "tenants": {
+            "a": {"batch": 4, "rate_rps": 40.0, "cv": 1.5, "runs": {"workload": "bert-base-mini"},
+                  "expected": {"p99": {"limit_ms": 100.0}}},
+            "b": {"batch": 1, "rate_rps": 0.0, "runs": {"workload": "resnet18-mini"}},
+        },
+    }  # fmt: skip
+    study = study_from(yaml.safe_load(yaml.safe_dump(study_of(planned, about="x"))))
+    load = study.tenants["a"].load
+    assert (load.rate_rps, load.cv) == (10.0, 0.75)
+    # Three more items take 75 ms to come.
+    assert study.tenants["a"].slo.latency_s == pytest.approx(0.025)
+    assert not study.tenants["b"].load.open
+    assert study.device == "cpu"
+
+
+def kind(*clocks):
+    return DeviceKind("g", "g", 1, 1.0, "", 4, ("mps",), clocks=tuple(Clock(mhz, watts) for mhz, watts in clocks))
+
+
+def planned(kinds, *, left_out=()):
+    (clock,) = kinds[0].clocks
+    device = PlannedDevice("g#0", "g", "g", "mps", (), 1, 1.0, 1, 0.1, 0.1, 50, "", clock.mhz, clock.full_w)
+    return ServingPlan("cost", (device, device), left_out, 2.0, 2.0, 2.0, "", 0.1, ())
+
+
+def test_clocks_fall_until_the_budget_holds():
+    found = within_budget(planned, [kind((1400, 400), (1200, 300), (1000, 250))], 620)
+    assert found.devices[0].clock_mhz == 1200
+
+
+def test_a_budget_that_breaks_objectives_names_the_least():
+    def make(kinds):
+        if kinds[0].clocks[0].mhz < 1200:
+            raise Impossible("too slow", ("a",))
+        return planned(kinds)
+
+    with pytest.raises(CotenantError, match=r"400 W are too few: .* draws up to 600 W \(at 1200 MHz\)"):
+        within_budget(make, [kind((1400, 400), (1200, 300), (1000, 100))], 400)
+    with pytest.raises(CotenantError, match="what g draws is not known"):
+        within_budget(make, [kind()], 400)

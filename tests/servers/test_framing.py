@@ -1,0 +1,65 @@
+"""Answers in HTTP/1.1, taken apart whatever pieces they come in."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cotenant.workloads.servers.framing import Framing, NotHttp
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=1\r\n world\r\n0\r\nA: b\r\n\r\n"
+BY_LENGTH = b"HTTP/1.1 404 Not Found\r\ncontent-length: 11\r\nConnection: close\r\n\r\nhello world"
+PROMISED = b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" + CHUNKED
+
+
+def taken_apart(pieces, *, to_head=False):
+    heads, body = [], []
+    framing = Framing(heads.append, body.append)
+    framing.begin(to_head=to_head)
+    for piece in pieces:
+        framing.feed(piece)
+    return framing, heads, b"".join(body)
+
+
+@given(st.sampled_from([CHUNKED, BY_LENGTH, PROMISED]), st.lists(st.integers(0, 120), max_size=12))
+def test_pieces_make_no_difference(answer, cuts):
+    ends = [0, *sorted(min(cut, len(answer)) for cut in cuts), len(answer)]
+    framing, [head], body = taken_apart([answer[a:b] for a, b in pairwise(ends) if b > a])
+    assert (framing.done, body) == (True, b"hello world")
+    assert (head.status, framing.keep) == ((404, False) if answer is BY_LENGTH else (200, True))
+
+
+def test_a_body_without_a_length_ends_with_the_connection():
+    framing, _, body = taken_apart([b"HTTP/1.0 200 OK\r\n\r\nabc", b"def"])
+    assert not framing.done
+    assert framing.end()
+    assert (body, framing.keep) == (b"abcdef", False)
+
+
+def test_one_that_is_cut_short_is_not_complete():
+    framing, _, _ = taken_apart([CHUNKED[:60]])
+    assert not framing.end()
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n"])
+def test_some_answers_have_no_body(head):
+    assert taken_apart([head])[0].done
+    assert taken_apart([b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"], to_head=True)[0].done
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 okay\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        CHUNKED[:45] + b"\r\n\r\nxyz\r\n",
+        CHUNKED.replace(b"hello\r\n", b"helloXX"),
+        b"HTTP/1.1 200 OK\r\n" + b"a" * 70_000,
+    ],
+)
+def test_what_is_not_http_is_refused(rubbish):
+    with pytest.raises(NotHttp):
+        taken_apart([rubbish])

@@ -1,0 +1,139 @@
+"""Gavel's 26 jobs two by two on 13 GPUs: how good the plan is after so many measured pairs, chosen for the plan.
+
+`python -m validation.plan_gavel DATA` prints JSON. The gap goes from the mean of random plans (0 %) to the best plan
+that all measurements allow (100 %). Packing by the constant takes every pair for equally good: that is the random
+plan.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cotenant.planning.pair_plan import best_pairs, next_pairs, together
+from cotenant.prediction.interference.correction import Evidence
+from cotenant.prediction.interference.next_cells import next_cells
+from cotenant.prediction.interference.predictor import MEASURED, Predictor
+from cotenant.prediction.interference.shipped import GPU, GPU_PRIOR_HALF
+from validation.interference.gavel_matrix import Matrix, gavel_matrix
+
+AT = (0, 13, 26, 40, 50, 60)
+ROUND = 5
+"""Pairs that are measured before the plan is made again."""
+RANDOM_PLANS = 2000
+SEEDS = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One way of choosing pairs."""
+
+    chooses: str
+    closed: dict[int, float]
+    """By measured pairs: part of the gap that the plan closes."""
+
+
+def taken(evidence: Evidence, cells: Sequence[int]) -> Evidence:
+    """Of the evidence, what these cells say."""
+    mine = np.isin(evidence.cell, list(cells))
+    return Evidence(
+        evidence.rows[mine], evidence.logs[mine], evidence.variance[mine], evidence.cell[mine],
+        evidence.blocks[mine], evidence.half[mine],
+    )  # fmt: skip
+
+
+class Field:
+    """All pairs of different jobs that fit, and what they are worth."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self.matrix = matrix
+        rows, cells = matrix.evidence.rows, matrix.evidence.cell
+        slowdown = {
+            tuple(row): float(np.exp(log)) for row, log in zip(rows.tolist(), matrix.evidence.logs, strict=True)
+        }
+        cell_of = {tuple(sorted(row)): int(cell) for row, cell in zip(rows.tolist(), cells, strict=True)}
+        keys = sorted(pair for pair in cell_of if pair[0] != pair[1])
+        self.pairs = np.array(keys, np.int64)
+        self.cells = [cell_of[key] for key in keys]
+        self.worth = together(np.array([(slowdown[a, b], slowdown[b, a]) for a, b in keys]))
+        self.best = self._mean(best_pairs(self.worth, self.pairs, len(matrix.setting)))
+        self.random = float(np.mean([self._random(seed) for seed in range(RANDOM_PLANS)]))
+
+    def _mean(self, chosen: np.ndarray) -> float:
+        return float(self.worth[chosen].mean())
+
+    def _random(self, seed: int) -> float:
+        random = np.random.default_rng(seed)
+        return self._mean(best_pairs_at_random(random, self.pairs, len(self.matrix.setting)))
+
+    def predictor(self, measured: Sequence[int]) -> Predictor:
+        """After these positions of pairs were measured."""
+        evidence = taken(self.matrix.evidence, [self.cells[place] for place in measured])
+        return Predictor(self.matrix.setting, evidence, GPU, prior_half=GPU_PRIOR_HALF)
+
+    def closed(self, predictor: Predictor) -> float:
+        """Of the gap, by the plan that the predictor would make."""
+        expected = together(predictor.slowdowns(self.pairs).estimate)
+        chosen = best_pairs(expected, self.pairs, len(self.matrix.setting))
+        return (self._mean(chosen) - self.random) / (self.best - self.random)
+
+
+def best_pairs_at_random(random: np.random.Generator, pairs: np.ndarray, tenants: int) -> np.ndarray:
+    """Disjoint pairs that fit, at random: shuffled, taken while they fit, and again until everyone has a place."""
+    while True:
+        free, chosen = set(range(tenants)), []
+        for place in random.permutation(len(pairs)):
+            one, other = pairs[place]
+            if one in free and other in free:
+                chosen.append(int(place))
+                free -= {int(one), int(other)}
+        if not free:
+            return np.array(chosen)
+
+
+def course(field: Field, chooses: str, seed: int = 0) -> Course:
+    """Measure pair after pair, and see how good the plan is on the way."""
+    random = np.random.default_rng(seed)
+    measured: list[int] = []
+    closed: dict[int, float] = {}
+    for target in AT:
+        while len(measured) < target:
+            measured += _next(field, chooses, measured, min(ROUND, target - len(measured)), random)
+        closed[target] = field.closed(field.predictor(measured))
+    return Course(chooses, closed)
+
+
+def _next(field: Field, chooses: str, measured: list[int], count: int, random: np.random.Generator) -> list[int]:
+    open_ = [place for place in range(len(field.pairs)) if place not in measured]
+    if chooses == "at random":
+        return [int(place) for place in random.choice(open_, count, replace=False)]
+    predictor = field.predictor(measured)
+    if chooses == "what tells most about all":
+        unknown = np.flatnonzero(predictor.slowdowns(field.pairs).basis[:, 0] != MEASURED)
+        return [int(unknown[place]) for place, _ in next_cells(predictor.correction, field.pairs[unknown], count)]
+    return next_pairs(predictor, field.pairs, count)
+
+
+def judged(data: Path, gpu: str) -> dict[str, object]:
+    """Everything about one GPU."""
+    field = Field(gavel_matrix(data, gpu))
+    chance = [course(field, "at random", seed).closed for seed in SEEDS]
+    courses = [
+        course(field, "for the plan"),
+        course(field, "what tells most about all"),
+        Course("at random", {at: float(np.mean([one[at] for one in chance])) for at in AT}),
+    ]
+    return {
+        "gpu": gpu,
+        "pairs": len(field.matrix.evidence.cell) and int(field.matrix.evidence.cell.max()) + 1,
+        "stp_random": field.random,
+        "stp_best": field.best,
+        "closed": [asdict(one) for one in courses],
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps([judged(Path(sys.argv[1]), gpu) for gpu in ("v100", "p100")], indent=2))
