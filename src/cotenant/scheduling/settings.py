@@ -17,7 +17,7 @@ class Settings:
     """Whether the worker holds the next chunk while one runs."""
     burst: float = 2.0
     """How much a tenant may send at once within its share, in objectives of device time."""
-    reserve: float = 2.0
+    reserve: float = 1.5
     """How many times the expected conforming arrivals are kept free when slack is given away."""
     margin: float = 0.1
     """The most that may stay free before a deadline when slack is given away, in parts of the objective."""
