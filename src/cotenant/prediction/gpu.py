@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int8")
@@ -31,6 +32,14 @@ class Clocks(_Data):
     def under_load(self) -> float:
         """The clock to expect under load."""
         return self.sustained or self.boost
+
+    def on_share(self, share: float) -> float:
+        """The same where only this share of the SMs may work.
+
+        Switching power goes with clock x voltage squared, and the voltage with the clock, so that a power limit leaves
+        fewer SMs the cube root more.
+        """
+        return min(self.boost, self.under_load / float(np.cbrt(share)))
 
     @model_validator(mode="after")
     def _ordered(self) -> "Clocks":

@@ -73,9 +73,10 @@ class _Part:
     l2_bytes: float
 
     def reach(self, used: Floats, efficiency: Efficiency) -> Floats:
-        """Share of the part's bandwidth that this many SMs can use."""
-        needed = efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s)
-        return np.minimum(1.0, used / max(1.0, needed))
+        """Share of the part's bandwidth that this many SMs can use: what they keep under way, and DRAM, in series."""
+        knee = max(1.0, efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s))
+        all_of_them = self.gpu.sms / max(1.0, efficiency.saturating * self.gpu.sms)
+        return np.minimum(1.0, _in_series(used / knee) / _in_series(np.asarray(all_of_them)))
 
 
 def solo_costs(
@@ -159,6 +160,10 @@ def least_ns(kernels: Kernels, gpu: GpuSpec) -> float:
     """What no software can beat: all arithmetic at the highest rate, float32 rounded where tensor cores take it so."""
     rates = np.array([max(gpu.vector_rate(dtype), gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES])
     return float((kernels.flops / rates[kernels.dtype]).sum() * 1e9)
+
+
+def _in_series(demand: Floats) -> Floats:
+    return np.asarray(demand / np.sqrt(1.0 + demand**2))
 
 
 def _overlapped(exponent: float, *times: Floats) -> Floats:

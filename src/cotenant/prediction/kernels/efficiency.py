@@ -43,8 +43,8 @@ class Efficiency:
     """0: a last wave that is nearly empty costs as much as a full one; 1: as much as its share."""
     overlap: float = 3.9
     """Exponent of how arithmetic and memory times add up; the larger, the better they overlap."""
-    saturating: float = 0.59
-    """Share of the SMs that is needed to use all of the DRAM bandwidth."""
+    saturating: float = 0.35
+    """Share of the SMs that could draw the whole DRAM bandwidth if nothing else held them back."""
     dram: Mapping[str, float] = field(
         default_factory=lambda: {
             "gemm": 0.81,
