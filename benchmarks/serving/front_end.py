@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from load import Connection
-from three_tenants import server
+from ours import server
 
 TENANTS = """
 tenants:

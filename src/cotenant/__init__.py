@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from cotenant.api.show import show as show
     from cotenant.api.show import show_search_results as show_search_results
     from cotenant.api.sql import sql as sql
-    from cotenant.api.top import server_status as server_status
+    from cotenant.api.top import top as top
     from cotenant.api.verify import verify as verify
     from cotenant.api.view import view as view
     from cotenant.devices import DeviceInfo as DeviceInfo
@@ -174,7 +174,7 @@ _HOMES = {
     "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
-    "api.top": "server_status",
+    "api.top": "top",
     "api.verify": "verify",
     "api.view": "view",
     "analyse.comparison.history": "History",

@@ -1,62 +1,16 @@
 """The decision over mixes and ways to share, on runs whose truth is known."""
 
-from dataclasses import replace
 from io import StringIO
 from itertools import combinations
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from cotenant.analyse.decision import decide
 from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.decision.wording import headline, option_sentence, slowdowns, what_would_tell
 from cotenant.analyse.plain import plain
-from cotenant.analyse.sharing.summary import summarise
 from cotenant.reporting.terminal.answer import answer_parts
-from cotenant.tenancy.records import TenantObservation
-
-QUANTILE = 0.9
-
-
-class Truth:
-    """Trials whose true times are known. ``times`` of a tenant with an objective: {"a": (10, 15)}: 10 ms, within 15."""
-
-    def __init__(self, seed=0, blocks=12, requests=300, noise=0.01):
-        self.rng = np.random.default_rng(seed)
-        self.blocks, self.requests, self.noise = blocks, requests, noise
-        self.seen = []
-
-    def trials(self, sharing, times, verdict="valid", *, simulated=False):
-        mix = "+".join(times)
-        for block in range(self.blocks):
-            for name, (time_ms, limit_ms) in times.items():
-                level = time_ms * (1 + self.noise * self.rng.normal())
-                latency = (level * 1e6 * self.rng.gamma(50, 1 / 50, self.requests)).astype(np.int64)
-                self.seen.append(
-                    TenantObservation(
-                        run="r", trial=len(self.seen), block=block, mix=mix, sharing=sharing, settings="{}",
-                        load="closed(1)", device="cpu", simulated=simulated, solo=len(times) == 1, tenant=name,
-                        of=name.partition("#")[0], verdict=verdict, failed_checks=(), n=self.requests, unfinished=0,
-                        throughput_rps=1e9 / latency.mean(), mean_latency_ns=float(latency.mean()), window_s=1.0,
-                        slo_ms=limit_ms, slo_quantile=None if limit_ms is None else QUANTILE,
-                        slo_met=None if limit_ms is None else int((latency <= limit_ms * 1e6).sum()),
-                        latency_ns=latency,
-                    )
-                )  # fmt: skip
-        return self
-
-    def solos(self, **times):
-        for name, pair in times.items():
-            self.trials("alone", {name: pair})
-        return self
-
-    def answer(self):
-        rows = sorted(self.seen, key=lambda one: (one.solo, one.mix, one.sharing, one.tenant, one.block))
-        trials = {}
-        for one in rows:
-            trials.setdefault((one.mix, one.sharing, one.block), len(trials))
-        return decide(summarise(replace(one, trial=trials[one.mix, one.sharing, one.block]) for one in rows))
+from tests.decision.truth import Truth
 
 
 def free(time_ms):
@@ -210,52 +164,3 @@ def test_the_answer_and_what_stands_below_it_fit_a_screen_of_25_lines():
     assert len(lines) + len(parts) - 1 + note_and_next_commands <= 25
     assert lines[0].startswith("chat misses its objective even alone"), "who misses alone is named first"
     assert any("more mixes" in line for line in lines)
-
-
-def random_case(seed):
-    """Two tenants, three ways to share, objectives on a coin toss; and what is true of them."""
-    rng = np.random.default_rng(seed)
-    limits = (30.0, 30.0) if rng.random() < 0.6 else (None, None)
-    alone = rng.uniform(8, 14, 2) if rng.random() < 0.85 else np.array([rng.uniform(32, 40), 10.0])
-    ways = {way: alone * rng.uniform(1.05, 3.2, 2) for way in ("processes", "mps", "streams")}
-    run = Truth(seed, noise=float(rng.choice([0.005, 0.02]))).solos(a=(alone[0], limits[0]), b=(alone[1], limits[1]))
-    for way, times in ways.items():
-        run.trials(way, {"a": (times[0], limits[0]), "b": (times[1], limits[1])})
-    return run.answer(), alone, ways, limits[0]
-
-
-def p90(mean_ms):
-    from scipy.stats import gamma
-
-    return mean_ms * gamma(50, scale=1 / 50).ppf(QUANTILE)
-
-
-def right(answer, alone, ways, limit):
-    """Whether the decision agrees with the truth; `open` counts as right only near a border."""
-    choice = answer.main
-    work = {way: float((alone / times).sum()) for way, times in ways.items()}
-    if limit is not None:
-        near = [abs(p90(time) / limit - 1) < 0.05 for time in (*alone, *np.concatenate(list(ways.values())))]
-        keeps = {way: all(p90(time) <= limit for time in times) for way, times in ways.items()}
-        wanted = "share" if any(keeps.values()) and all(p90(time) <= limit for time in alone) else "apart"
-        if choice.verdict == "share" and not keeps[choice.best.cell.sharing]:
-            return any(near)
-        return choice.verdict == wanted or any(near)
-    fair = {way: min(alone / times) / max(alone / times) >= 0.5 for way, times in ways.items()}
-    best = max((way for way in ways if fair[way]), key=work.get, default=max(work, key=work.get))
-    border = abs(work[best] - 1) < 0.06 or any(abs(min(alone / t) / max(alone / t) - 0.5) < 0.03 for t in ways.values())
-    wanted = "share" if work[best] > 1 and fair[best] else "apart"
-    return choice.verdict == wanted or border
-
-
-@pytest.fixture(scope="module")
-def cases():
-    return [random_case(seed) for seed in range(100)]
-
-
-def test_random_cases_are_decided_right(cases):
-    assert sum(right(*case) for case in cases) >= 95
-
-
-def test_few_random_cases_stay_open(cases):
-    assert sum(answer.main.verdict == "open" for answer, *_ in cases) <= 20

@@ -99,7 +99,7 @@ def test_the_answer_comes_first_and_the_rest_fits_forty_lines(run, capsys, monke
     assert main(["explain", folder]) == 0
     short = capsys.readouterr().out.splitlines()
     assert len(short) <= 40
-    assert short[0].startswith(("Share tenant-", "Can't tell", "Don't share", "Sharing"))
+    assert short[0].startswith(("Of ", "Share tenant-", "Can't tell", "Don't share", "Sharing"))
     assert "--all" in short[-1]
     assert main(["explain", folder, "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) > 100

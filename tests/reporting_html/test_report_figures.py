@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from report_runs import SHARED, write_run
 
+from cotenant.analyse.findings.knee import Level, knee
 from cotenant.analyse.sharing.curves import curve_points
 from cotenant.analyse.sharing.peaks import peaks_of
 from cotenant.reporting.figures.every import figures
 from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure
-from cotenant.reporting.figures.load_curves import Level, knee
 from cotenant.reporting.figures.material import gather
 from cotenant.reporting.figures.names import Condition, letters
 from cotenant.reporting.figures.stages import stages_figure

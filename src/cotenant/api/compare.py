@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
+    from cotenant.analyse.findings.devices import SideBySide
     from cotenant.analyse.sharing.evidence import TenantEvidence
     from cotenant.errors import CotenantError
     from cotenant.store.folder import RunFolder
 
 
-def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison | History":
-    """Compare two runs (before, now), or find the steps in a history of three or more.
+def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison | History | SideBySide":
+    """Compare two runs (before, now), find the steps in a history of three or more, or put devices side by side.
 
     Args:
         runs: Run folders, or names of saved baselines.
@@ -30,6 +33,7 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     from cotenant.store import baselines
     from cotenant.store.evidence import evidence
     from cotenant.store.reading import open_runs
+    from cotenant.store.results import result_of
 
     paths = [baselines.resolve(str(run)) for run in runs]
     if len(paths) < 2:
@@ -41,6 +45,8 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
         )
     with open_runs(paths) as opened:
         folders = list(opened.folders.values())
+        if _one_study_on_several(opened.manifests) and (beside := result_of(opened).side_by_side) is not None:
+            return beside
         for earlier, later in pairwise(folders):
             if reason := forbids(earlier.manifest, later.manifest):
                 raise RunFolderError(
@@ -66,6 +72,12 @@ def compare(runs: Sequence[str | Path], *, margin: float = 0.03) -> "Comparison 
     if not found.rows:
         raise _nothing_in_common(folders)
     return found
+
+
+def _one_study_on_several(manifests: "Sequence[Mapping[str, Any]]") -> bool:
+    studies = {manifest.get("study_name") for manifest in manifests}
+    devices = {manifest.get("device") for manifest in manifests}
+    return len(studies) == 1 and len(devices) == len(manifests)
 
 
 def save_baseline(run: str | Path, name: str) -> Path:

@@ -1,9 +1,11 @@
 """`explain`: why a run came out as it did, or what a metric means."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cotenant.analyse.explanation.explain import Explanation
     from cotenant.analyse.sharing.metrics import Metric
 
@@ -33,7 +35,16 @@ def explain(run: str | Path) -> "Explanation":
         answer = result_of(opened).answer  # the same decision as everywhere, with every latency at hand
     if not found:
         raise RunFolderError(f"{path} holds no trial to explain.", hint="Go on with it: cotenant run --resume RUN")
-    return explain_run(found, peaks_of(manifest), answer)
+    return explain_run(found, peaks_of(manifest), answer, _kinds(manifest))
+
+
+def _kinds(manifest: "Mapping[str, Any]") -> dict[str, str]:
+    """`encoder` or `decoder` for each tenant whose workload is in the catalogue."""
+    from cotenant.study.asked import workloads_of
+    from cotenant.workloads import catalogue
+
+    families = {entry.name: entry.family for entry in catalogue()}
+    return {tenant: families[name] for tenant, name in workloads_of(manifest).items() if name in families}
 
 
 def explain_metric(name: str) -> "Metric":

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
 from cotenant.study.feasibility import impossible
@@ -39,7 +40,8 @@ def run(
         study: A built-in study's name, a YAML file, a study, or a plan.yaml, whose mix is then measured at its rates;
             None with ``resume``.
         device: Where, instead of the study's own device; of a plan, which of its devices.
-        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`.
+        devices: A group of devices, over which the study is spread: `all`, `cuda:0,1`, `cpu:each`, `sim:...*4`; or
+            different devices, `sim:t4,sim:l4`: a run on each, read together.
         tenants: A study file whose tenants, mixes and sharing are taken instead of the study's own.
         overrides: `key=value` each, as `--set`.
         out: The folder in which the run gets a folder of its own.
@@ -56,6 +58,13 @@ def run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.session import carry_out
 
+    if named := each_of(devices):
+        if study is None or device is not None or resume is not None or calibrate is not None:
+            raise DeviceError(
+                "several devices take a study, and nothing else", hint="cotenant run STUDY --devices sim:t4,sim:l4"
+            )
+        about, changes = _about(study, tenants, overrides)
+        return run_on_each(about, named, changes, out, listener)
     if resume is not None:
         given = (study, device, devices, tenants, calibrate)
         if overrides or any(one is not None for one in given):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
+    from cotenant.analyse.findings.devices import SideBySide
     from cotenant.reporting.browser.server import Server
     from cotenant.reporting.browser.site import Site
 
@@ -49,7 +50,7 @@ def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[s
         index.close()
 
 
-def _compared(runs: Sequence[Path]) -> "Comparison | History":
+def _compared(runs: Sequence[Path]) -> "Comparison | History | SideBySide":
     from cotenant.api.compare import compare
 
     return compare(runs)

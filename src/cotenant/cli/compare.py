@@ -16,6 +16,7 @@ Examples:  cotenant compare RUN --save main              name a run, to compare 
            cotenant compare main RUN                     before, now
            cotenant compare main RUN --markdown          for a pull request
            cotenant compare RUN RUN RUN ...              when did it change?
+           cotenant compare RUN_ON_T4 RUN_ON_L4          one study on several devices, side by side
            cotenant compare plan.yaml RUN                a plan and what was measured of it
 
 `slower` is shown to be slower by more than the margin, `same` is shown to be within it, and everything
@@ -48,7 +49,9 @@ def command(
     *, runs: tuple[str, ...], name: str | None, margin: float, explain: bool, markdown: bool, as_json: bool
 ) -> int:
     """Compare RUNs: two (before, now), or a history of more. A RUN is a run folder or a saved name, or first a plan."""
+    from cotenant.analyse.findings.devices import SideBySide
     from cotenant.api.compare import compare, save_baseline
+    from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 
     if name is not None:
         if len(runs) != 1:
@@ -61,6 +64,12 @@ def command(
     if runs[0].endswith((".yaml", ".yml")):
         return _with_plan(runs, as_json=as_json)
     found = compare(runs, margin=margin)
+    if isinstance(found, SideBySide):
+        if as_json:
+            show_json(found)
+        else:
+            show(*side_by_side_parts(found, everything=True))
+        return Exit.OK
     if as_json:
         show_json(found)
     elif markdown:

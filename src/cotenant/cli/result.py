@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cotenant.cli.output import console, show
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cotenant.analyse.sharing.result import Result
@@ -20,15 +21,16 @@ def show_result(result: "Result", *, everything: bool) -> None:
     show(*(result_parts(result) if everything else answer_screen(result)))
 
 
-def show_next(folder: "Path") -> None:
+def show_next(folders: "Sequence[Path]") -> None:
     """What to do with the run now, on stderr."""
     import shlex
 
     from rich.text import Text
 
-    where = shlex.quote(str(folder))
+    where = " ".join(shlex.quote(str(folder)) for folder in folders)
+    first = shlex.quote(str(folders[0]))
     talk = Text(
-        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {where}\n"
+        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {first}\n"
         f"more:  cotenant sql {QUESTION} {where}",
         "dim",
     )

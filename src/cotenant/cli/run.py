@@ -21,6 +21,7 @@ Examples:  cotenant run quick
            cotenant run mine.yaml --device cpu --set budget=5min
            cotenant run quick --dry-run
            cotenant run variability-mini --devices all
+           cotenant run tenancy --devices sim:rtx-2080,sim:v100-sxm2-32gb,sim:a100-sxm4-40gb
            cotenant run capacity --tenants mine.yaml
            cotenant run mine.yaml --active --width 10%
            cotenant run mine.yaml --on ray --devices "cuda:*"
@@ -35,7 +36,9 @@ disk about every second: whatever ends a run early, `--resume` goes on where it 
 @click.argument("study", required=False)
 @click.option("--device", metavar="DEVICE", help="Where to measure, instead of the study's own device.")
 @click.option(
-    "--devices", metavar="GROUP", help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4."
+    "--devices",
+    metavar="LIST",
+    help="A group to spread the study over: all, cuda:0,1, cpu:each, sim:GPU*4; or a list of different devices.",
 )
 @click.option("--tenants", "tenants_of", metavar="FILE",
               help="Carry STUDY out with the tenants, mixes and sharing of this file.")  # fmt: skip
@@ -123,7 +126,7 @@ def command(
         show_json({"folder": result.folder, "why": result.why, **result.to_json()})
     else:
         show_result(result, everything=everything)
-        show_next(result.folder)
+        show_next(result.folders)
     if with_report:
         from cotenant.api.report import report
 
@@ -167,8 +170,16 @@ def _known(known: "ActiveResult", *, everything: bool, as_json: bool) -> int:
 
 def _forecast(study: str, options: dict[str, Any], *, as_json: bool) -> int:
     from cotenant.api.run import dry_run
+    from cotenant.api.several_devices import each_of, forecasts_on_each
     from cotenant.reporting.terminal.forecast import forecast_tables
 
+    if named := each_of(options["devices"]):
+        found = forecasts_on_each(study, named, options["overrides"])
+        if as_json:
+            show_json(found)
+        else:
+            show(*(part for one in found for part in forecast_tables(one)[:1]))
+        return Exit.OK
     forecast = dry_run(study, **options)
     if as_json:
         show_json(forecast)

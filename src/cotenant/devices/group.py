@@ -250,6 +250,10 @@ class DeviceGroup:
             parts.append(_Part(name, tuple(indices), tuple(tenant.name for tenant in mine), arrangement))
         return GroupArrangement(tuple(parts), self._fixture([part.arrangement for part in parts]))
 
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """Those of its first member: members are compared at equal shares."""
+        return self.member(None).layouts(mode, tenants)
+
     def _fixture(self, arrangements: Sequence[Arrangement]) -> Fixture | None:
         """Mixes whose members stand on the same fixtures get the same object."""
         fixtures = [one.fixture for one in arrangements if one.fixture is not None]

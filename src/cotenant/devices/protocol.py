@@ -258,6 +258,10 @@ class Device(Protocol):
         """Lay a mix out. Raises SharingUnavailable with what is missing and the next best mode."""
         ...
 
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """Shares that are worth trying for a mix, beside what the mode does by itself."""
+        ...
+
     def seat(self, options: Mapping[str, Any]) -> Seat:
         """A tenant's seat; called in the tenant's process."""
         ...

@@ -8,6 +8,7 @@ from cotenant.devices.protocol import DeviceKind, Roofline
 from cotenant.errors import DeviceError
 from cotenant.prediction.batch_limit import Room
 from cotenant.prediction.memory import FRAGMENTATION
+from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype, WorkloadSpec
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class SingleDevice:
     def simulation(self, member: str | None = None) -> "SimulatedGpu":
         """Nothing is simulated here."""
         raise DeviceError(f"{member or self.name} is a real device: nothing on it is simulated")
+
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """None: it has no parts to give out."""
+        del mode, tenants
+        return ()
 
     @property
     def default_dtype(self) -> Dtype:

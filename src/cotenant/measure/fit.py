@@ -17,7 +17,7 @@ def forecast_for(plan: RunPlan, device: Device) -> Forecast:
         device=device.name,
         members=plan.members,
         in_a_block=plan.trials_per_block,
-        left_out=plan.left_out,
+        left_out=(*plan.too_small_for, *plan.left_out),
         simulated=device.simulated,
     )
 

@@ -1,17 +1,17 @@
 """The trials of a run on one device or group: the study's, minus the sharing modes that the device lacks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
 from cotenant.study import windows
 from cotenant.study.consistency import MOST_TRIALS
-from cotenant.study.expand import expand, trials_per_block
+from cotenant.study.expand import Layouts, expand, trials_per_block
 from cotenant.study.model import Study
 from cotenant.study.values import Controls
-from cotenant.tenancy.nouns import Block
+from cotenant.tenancy.nouns import Block, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,12 @@ class RunPlan:
     """Of a group of devices, by name; all trials are spread over them."""
     settings: tuple[Controls, ...] | None = None
     """The study's, with what is relative to the device made absolute; None: nothing is."""
+    layouts: Layouts = field(default_factory=dict)
+    """Shares that are tried beside what MPS and MIG do by themselves."""
     left_out: tuple[str, ...] = ()
     """Why some mixes are not measured under some of them, one sentence each."""
+    too_small_for: tuple[str, ...] = ()
+    """Tenants that were left out because the device can't hold them, one sentence each."""
     _skipped: frozenset[tuple[str, str]] = frozenset()
 
     @property
@@ -39,6 +43,9 @@ class RunPlan:
         return {
             "modes": self.modes,
             "settings": self.settings,
+            "layouts": [
+                [mix, mode, [one.model_dump(mode="json") for one in ways]] for (mix, mode), ways in self.layouts.items()
+            ],
             "left_out": self.left_out,
             "skipped": sorted(self._skipped),
         }
@@ -48,12 +55,16 @@ class RunPlan:
         """The plan of a study for members elsewhere, by what a device there decided."""
         settings = decided["settings"]
         return cls(
-            study,
-            tuple(decided["modes"]),
-            tuple(members),
-            None if settings is None else tuple(settings),
-            tuple(decided["left_out"]),
-            frozenset((mix, sharing) for mix, sharing in decided["skipped"]),
+            study=study,
+            modes=tuple(decided["modes"]),
+            members=tuple(members),
+            settings=None if settings is None else tuple(settings),
+            layouts={
+                (mix, mode): tuple(Sharing.model_validate(one) for one in ways)
+                for mix, mode, ways in decided["layouts"]
+            },
+            left_out=tuple(decided["left_out"]),
+            _skipped=frozenset((mix, sharing) for mix, sharing in decided["skipped"]),
         )
 
     def with_study(self, study: Study) -> "RunPlan":
@@ -63,7 +74,7 @@ class RunPlan:
     def block(self, number: int) -> Block:
         """The trials of one block, in their order."""
         study = self.study if self.settings is None else self.study.model_copy(update={"settings": self.settings})
-        whole = expand(study, number, self.modes, self.members)
+        whole = expand(study, number, self.modes, self.members, self.layouts)
         kept = tuple(trial for trial in whole.trials if (trial.mix, str(trial.sharing)) not in self._skipped)
         return Block(number=number, trials=windows.with_a_long_one(kept, number))
 
@@ -77,6 +88,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         DeviceError: The device has no such control, or not this value of it, or this user may not set it.
     """
     study = windows.settled(study, switched=not device.simulated and not device.names)
+    study = _shares_settled(study, device, new=modes is None)
     if modes is None:
         modes = [mode.mode for mode in device.sharings() if mode.available]
     trials = trials_per_block(study, modes, device.names)
@@ -90,6 +102,7 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
         if one:
             device.apply(one)  # not entered: it says at once what can't be set, and sets nothing
     whole = RunPlan(study, tuple(modes), device.names, settings)
+    whole = replace(whole, layouts=_layouts(whole, device) if study.shares == "searched" else {})
     skipped: dict[tuple[str, str], str] = {}
     for trial in whole.block(0).trials:
         try:
@@ -100,3 +113,22 @@ def plan_for(study: Study, device: Device, modes: Sequence[str] | None = None) -
                 raise SharingUnavailable(sentence, hint=refusal.hint) from None
             skipped[trial.mix, str(trial.sharing)] = sentence
     return replace(whole, left_out=tuple(skipped.values()), _skipped=frozenset(skipped))
+
+
+def _shares_settled(study: Study, device: Device, *, new: bool) -> Study:
+    """With `sharing: all` the shares of a simulated GPU are searched; a run that goes on does what it began with."""
+    if study.shares is not None:
+        return study
+    searched = new and study.sharing == "all" and device.simulated and not device.names
+    return study.model_copy(update={"shares": "searched" if searched else "given"}).placed(study.places)
+
+
+def _layouts(plan: RunPlan, device: Device) -> Layouts:
+    """For every mix the shares that the device deems worth trying; a tenant that names its own share keeps it."""
+    found: dict[tuple[str, str], tuple[Sharing, ...]] = {}
+    for trial in plan.block(0).trials:
+        key = trial.mix, trial.sharing.mode
+        free = not trial.sharing.shares and all(tenant.share is None for tenant in trial.tenants)
+        if len(trial.tenants) > 1 and free and key not in found:
+            found[key] = device.layouts(trial.sharing.mode, trial.tenants)
+    return found

@@ -132,6 +132,7 @@ def manifest_of(plan: RunPlan, device: Device) -> dict[str, Any]:
         "study": plan.study.to_yaml(),
         "modes": list(plan.modes),
         "left_out": list(plan.left_out),
+        "too_small_for": list(plan.too_small_for),
         "seed": plan.study.seed,
         "device": device.name,
         "simulated": device.simulated,

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 
 from cotenant.scheduling import Scheduler, Settings
 from cotenant.serving.conduct.conductor import Conductor
@@ -14,7 +14,11 @@ from cotenant.serving.processes.orders import TenantOrder, WorkerOrder
 from cotenant.serving.processes.supervisor import Patience, Supervisor
 from cotenant.serving.service import Served, Service
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
+from cotenant.serving.worker.beside import kept_off
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
+
+WAY_S = 1e-3
+"""From a worker to the client: the front end's part of a deadline."""
 
 
 @asynccontextmanager
@@ -25,9 +29,10 @@ async def opened(file: TenantsFile, *, patience: Patience | None = None) -> Asyn
         ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
     """
     name = file.device
+    beside = ExitStack()
     measures = Measures()
     conductor = Conductor(
-        Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add
+        Scheduler([], Settings(fairness=file.rule(), way_s=WAY_S), now=time.monotonic()), Crew(), observe=measures.add
     )
     if name.startswith("sim:"):
         from cotenant.serving.simulated import open_simulated
@@ -38,8 +43,11 @@ async def opened(file: TenantsFile, *, patience: Patience | None = None) -> Asyn
     else:
         supervisor = Supervisor(conductor, patience)
         try:
-            await supervisor.open(orders(file, name), file.contracts())
+            wanted = orders(file, name)
+            beside.enter_context(kept_off({core for order in wanted for core in order.cores or ()}))
+            await supervisor.open(wanted, file.contracts())
         except BaseException:
+            beside.close()
             await supervisor.close()
             raise
         known = supervisor.known
@@ -63,6 +71,7 @@ async def opened(file: TenantsFile, *, patience: Patience | None = None) -> Asyn
         conductor.close()
         if close is not None:
             await close()
+        beside.close()
 
 
 def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
@@ -81,8 +90,15 @@ def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
 
 def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
     """Cores for the workers: those that the device names; else all but the first, which the front end keeps."""
-    if device != "cpu":
+    family, _, part = device.partition(":")
+    if family != "cpu":
         return None
+    if part:
+        from cotenant.devices import find_device
+        from cotenant.devices.cpu.cores import parse_cores
+
+        find_device(device)  # refuses cores that aren't there
+        return tuple(parse_cores(part))
     return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
 
 

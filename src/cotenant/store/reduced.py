@@ -151,7 +151,7 @@ class Reduced:
         }
         con.execute(
             """
-            CREATE TEMP TABLE numbered AS
+            CREATE OR REPLACE TEMP TABLE numbered AS
             SELECT cast(unnest($runs) AS VARCHAR) AS run, cast(unnest($trials) AS INTEGER) AS trial,
                 cast(unnest($cells) AS INTEGER) AS cell, cast(unnest($began) AS DOUBLE) AS began_s,
                 cast(unnest($drawn) AS BOOLEAN) AS drawn

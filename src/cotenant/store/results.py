@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cotenant.analyse.device_use import SENSORS, device_use
 from cotenant.analyse.dvfs import sweeps
+from cotenant.analyse.findings.members import MemberTimes
+from cotenant.analyse.findings.stages import StageShare
 from cotenant.analyse.sharing.alone import alone_sentences, three_ways
 from cotenant.analyse.sharing.capacity import capacity_curves, capacity_sentences
 from cotenant.analyse.sharing.result import Result
@@ -16,6 +18,7 @@ from cotenant.store.manifest import PROFILE_PASS
 from cotenant.store.observe import observations
 from cotenant.store.reading import OpenRuns
 from cotenant.store.readings import readings
+from cotenant.store.reduced import Reduced
 from cotenant.study.asked import asked_interval
 from cotenant.tenancy.records import STOPPED_BLOCK, TenantObservation
 
@@ -30,7 +33,9 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         watch: Sees every observation, with its raw latencies, on its way to the summary.
     """
     manifests = runs.manifests
-    summary = summarise(watch(seen for seen in observations(runs, raw=True) if seen.block >= 0))
+    members = MemberTimes()
+    counted = (seen for seen in observations(runs, raw=True) if seen.block >= 0)
+    summary = summarise(watch(members.watch(counted)))
     alone = three_ways(observations(runs, raw=False)) if _bracketed(runs) else ()
     return Result(
         folders=tuple(runs.paths),
@@ -39,6 +44,8 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
         reasons=runs.latest_reasons(),
         device_use=device_use(readings(runs, SENSORS), manifests),
         sweeps=tuple(sweeps(clock_readings(runs))),
+        members=members.apart(),
+        stages=() if any(not mix.cell.solo for mix in summary.mixes) else _stages(runs),
         notes=tuple(_profiled(path) for path, one in zip(runs.paths, manifests, strict=True) if PROFILE_PASS in one),
         sentences=(
             *runs.damage,
@@ -47,6 +54,10 @@ def result_of(runs: OpenRuns, *, watch: Callable[[Observations], Observations] =
             *alone_sentences(alone),
         ),
     )
+
+
+def _stages(runs: OpenRuns) -> tuple[StageShare, ...]:
+    return tuple(StageShare(one.of, one.stage, one.mean_ms) for one in Reduced(runs).stages())
 
 
 def _bracketed(runs: OpenRuns) -> bool:

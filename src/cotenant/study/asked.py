@@ -4,6 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def own_loads(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The loads of tenants that bring their own, by name."""
+    return _of_tenants(manifest, "load")
+
+
+def workloads_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """What each tenant runs, by name."""
+    return _of_tenants(manifest, "workload")
+
+
+def _of_tenants(manifest: Mapping[str, Any], key: str) -> dict[str, str]:
+    from cotenant.errors import StudyError
+    from cotenant.study.tree import NotYaml, read
+
+    try:
+        tenants = read(str(manifest.get("study", ""))).data["tenants"].items()
+        return {str(name): str(entry[key]) for name, entry in tenants if entry.get(key)}
+    except (StudyError, NotYaml, KeyError, TypeError, AttributeError, ValueError):  # it wasn't written by `run`
+        return {}
+
+
 def asked_interval(manifests: Sequence[Mapping[str, Any]]) -> float | None:
     """The precision of slowdowns (relative half-width) that the study asked for, if it is one study."""
     from cotenant.errors import StudyError

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cotenant.study.mixes import Mix
 from cotenant.study.model import Study
@@ -14,6 +15,10 @@ from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import ALONE, APART, Block, Sharing, Tenant, Trial
 from cotenant.tenancy.records import OWN
 from cotenant.workloads.servers.names import is_server
+
+Layouts = Mapping[tuple[str, str], Sequence[Sharing]]
+"""By the label of a mix and the mode."""
+NO_LAYOUTS: Layouts = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,9 @@ class _Cell:
         return OWN if self.level is None else label_of(self.level)
 
 
-def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str] = ()) -> Block:
+def expand(
+    study: Study, block: int, modes: Sequence[str], members: Sequence[str] = (), layouts: Layouts = NO_LAYOUTS
+) -> Block:
     """The trials of one block in their random order.
 
     A block holds a solo trial (sharing `alone`) of every tenant that appears in any mix, at each load and setting:
@@ -46,8 +53,9 @@ def expand(study: Study, block: int, modes: Sequence[str], members: Sequence[str
         block: Number of the block from 0.
         modes: The ways to share that the device has available, for `sharing: all`.
         members: Of a group of devices, by name: all of that is spread over them, see `spread.placements`.
+        layouts: Shares to try as well, by mix and mode.
     """
-    cells = _cells(study, modes, members)
+    cells = _cells(study, modes, members, layouts)
     lengths = expected(study)
     seed = stable_number(study.seed, "block", block)
     order = sorted(range(len(cells)), key=lambda index: stable_number(seed, "order", index))
@@ -132,10 +140,12 @@ def _levels(study: Study, mix: Mix) -> tuple[Load | None, ...]:
     return study.loads if heeded else (None,)
 
 
-def _cells(study: Study, modes: Sequence[str], members: Sequence[str]) -> tuple[_Cell, ...]:
+def _cells(
+    study: Study, modes: Sequence[str], members: Sequence[str], layouts: Layouts = NO_LAYOUTS
+) -> tuple[_Cell, ...]:
     """The block's trials in canonical order, each once."""
     once: dict[tuple[str, ...], _Cell] = {}
-    for cell in [*_solo_cells(study), *_shared_cells(study, modes)]:
+    for cell in [*_solo_cells(study), *_shared_cells(study, modes, layouts)]:
         once.setdefault(_identity(cell), cell)
     return tuple(_placed(cell, place) for place in placements(study.spread, members) for cell in once.values())
 
@@ -161,12 +171,13 @@ def _solo_cells(study: Study) -> Iterator[_Cell]:
                 yield _Cell(solo, Sharing(mode=ALONE), settings, level)
 
 
-def _shared_cells(study: Study, modes: Sequence[str]) -> Iterator[_Cell]:
+def _shared_cells(study: Study, modes: Sequence[str], layouts: Layouts) -> Iterator[_Cell]:
     for mix in study.mix_list():
-        for sharing in study.sharings(modes):
-            for settings in study.settings:
-                for level in _levels(study, mix):
-                    yield _Cell(mix, sharing, settings, level)
+        for named in study.sharings(modes):
+            for sharing in (named, *layouts.get((mix.label, named.mode), ())):
+                for settings in study.settings:
+                    for level in _levels(study, mix):
+                        yield _Cell(mix, sharing, settings, level)
 
 
 def _identity(cell: _Cell) -> tuple[str, ...]:

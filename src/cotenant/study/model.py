@@ -20,7 +20,9 @@ from cotenant.study.values import (
     Interval,
     Name,
     Options,
+    Parallel,
     Priority,
+    QuantisedName,
     Seconds,
     SecondsOrZero,
     Seed,
@@ -57,6 +59,14 @@ class TenantEntry(Frozen):
     tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
     software: SoftwareName | None = Field(
         default=None, description="How it is executed; default: operator by operator (eager).", examples=["compile"]
+    )
+    quantised: QuantisedName | None = Field(
+        default=None, description="Format of the layers' weights, on simulated GPUs.", examples=["int4"]
+    )
+    parallel: Parallel = Field(
+        default=1,
+        description="GPUs over which layers are cut (tensor parallelism), on simulated GPUs.",
+        examples=[2],
     )
     train: Switch = Field(default=False, description="A training step instead of inference.")
     layers: Text = Field(
@@ -114,6 +124,8 @@ class TenantEntry(Frozen):
             mode=self.mode,
             tokens=self.tokens,
             software=self.software,
+            quantised=self.quantised,
+            parallel=self.parallel,
             train=self.train,
             layers=self.layers,
             weights=self.weights,
@@ -205,6 +217,19 @@ class Study(Frozen):
         default=(Sharing(mode="processes"),),
         description="How they share the device: a list of ways, or `all` that the device has available.",
         examples=[["processes", "threads"]],
+    )
+    shares: (
+        Annotated[
+            Literal["given", "searched"],
+            PlainValidator(one_of("given", "searched")),
+            WithJsonSchema({"type": "string", "enum": ["given", "searched"]}),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Of MPS and MIG: as given, or searched: also every cut of a simulated GPU that fits a mix, "
+        "and caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
+        examples=["searched"],
     )
     settings: tuple[Controls, ...] = Field(
         default=({},),

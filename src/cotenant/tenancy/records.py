@@ -50,6 +50,7 @@ MANIFEST: Mapping[str, str] = {
     "study_name": "name of the study",
     "study": "the study as YAML, with overrides applied: enough to resume the run",
     "seed": "the study's seed",
+    "too_small_for": "tenants that were left out because the device can't hold them, one sentence each",
     "modes": "ways to share that `sharing: all` stands for on this device",
     "left_out": "why some mixes are not measured under some of them, one sentence each",
     "device": "name of the device or group",

@@ -1,12 +1,12 @@
 """The answer of a run: who keeps its objective alone, what to do with each mix, and what would decide the rest."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cotenant.analyse.decision.choice import Choice, choose
 from cotenant.analyse.decision.objective import objective_of
 from cotenant.analyse.decision.option import Option, Standing
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, settings_said
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 from cotenant.tenancy.records import APART
 
@@ -48,7 +48,7 @@ def decide(summary: Summary) -> Answer:
             standings = tuple(_standing(one, alone) for one in members[mix.cell])
             groups.setdefault(replace(mix.cell, sharing=""), []).append(Option(mix, standings))
     choices = sorted((choose(options) for options in groups.values()), key=_importance)
-    return Answer(tuple(_missed(alone.values())), tuple(choices))
+    return Answer(tuple(_missed(tuple(alone.values()))), tuple(choices))
 
 
 def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSummary]) -> Standing:
@@ -62,11 +62,17 @@ def _standing(tenant: TenantSummary, alone: Mapping[tuple[Cell, str], TenantSumm
     )
 
 
-def _missed(solos: Iterable[TenantSummary]) -> Iterable[Standing]:
+def _missed(solos: Sequence[TenantSummary]) -> Iterable[Standing]:
+    varying = [name for name in ("device", "load", "settings") if len({getattr(one.cell, name) for one in solos}) > 1]
     for solo in solos:
         objective = objective_of(solo)
         if objective is not None and objective.answer == "missed":
-            yield Standing(solo.tenant, solo.of, solo.slowdown, objective, None)
+            under = ", ".join(_said(solo.cell, name) for name in varying)
+            yield Standing(solo.tenant, solo.of, solo.slowdown, objective, None, under)
+
+
+def _said(cell: Cell, name: str) -> str:
+    return settings_said(cell.settings) if name == "settings" else str(getattr(cell, name))
 
 
 def _conditions(cell: Cell) -> Cell:

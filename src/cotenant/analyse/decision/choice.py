@@ -21,6 +21,10 @@ Because = Literal[
     "disturbed",
 ]
 SAME_WITHIN = 0.05
+AS_MUCH_WITHIN = 0.02
+"""Work, or room below an objective, that differs by less than this is no reason to prefer one way to another."""
+LEAST_EFFORT = ("processes", "threads", "streams", "exclusive", "pinned", "mps", "mps-static", "green", "mig")
+"""What it takes to set up, from nothing to an administrator who cuts the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,22 @@ def _choice(options: Sequence[Option], verdict: Verdict, because: Because) -> Ch
 
 
 def _ranked(options: Sequence[Option]) -> list[Option]:
-    return sorted(options, key=lambda one: (-_size(one), -one.headroom))
+    """Most work first; among equals the one with most room below its objectives, then the one set up most easily."""
+    left, ranked = list(options), []
+    while left:
+        most = max(map(_size, left))
+        as_much = [one for one in left if _size(one) >= most * (1 - AS_MUCH_WITHIN)]
+        room = max(one.headroom for one in as_much)
+        as_roomy = [one for one in as_much if one.headroom >= room - AS_MUCH_WITHIN]
+        best = min(as_roomy, key=lambda one: (_effort(one), -_size(one)))
+        ranked.append(best)
+        left.remove(best)
+    return ranked
+
+
+def _effort(option: Option) -> int:
+    mode = option.cell.sharing.partition("[")[0]
+    return LEAST_EFFORT.index(mode) if mode in LEAST_EFFORT else len(LEAST_EFFORT)
 
 
 def _size(option: Option) -> float:

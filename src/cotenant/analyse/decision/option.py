@@ -28,6 +28,8 @@ class Standing:
     slowdown: Number
     alone: Objective | None
     shared: Objective | None
+    under: str = ""
+    """Load and settings, where a tenant was measured under several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,51 @@ from cotenant.text import amount, duration, figure, percent, ratio, times
 
 WORTH_SAYING = 1.02
 """A slowdown below this does not show."""
+MATRIX_FROM = 6
+"""Mixes from which a run without objectives is a matrix: how many may share comes first."""
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
 
 
 def headline(answer: Answer) -> list[str]:
     """The answer first: who misses alone, what to do with the whole mix, and what can share if the whole can't."""
+    alone = missed_alone(answer)
     if not answer.choices:
-        return [*_alone(answer), "Nothing shared a device in this run, so there is nothing to decide."]
+        return [*alone, "Nothing shared a device in this run, so there is nothing to decide."]
+    if _is_matrix(answer):
+        return [*alone, *_over_all(answer)]
     main = answer.choices[0]
-    said = [*_alone(answer), verdict(main)]
+    said = [*alone, verdict(main)]
     shared = answer.best_shared
     if shared is not None and shared is not main:
         said.append(verdict(shared))
     return said
+
+
+def _is_matrix(answer: Answer) -> bool:
+    """Many mixes without objectives: none of them is what the run was about."""
+    return len(answer.choices) >= MATRIX_FROM and not any(one.best.objectives for one in answer.choices)
+
+
+def _over_all(answer: Answer) -> list[str]:
+    """How many mixes may share; the one that gains most for its size, and the one that gains least."""
+    counts: Counter[str] = Counter(one.verdict for one in answer.choices)
+    words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
+    parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
+    said = [f"Of {len(answer.choices)} mixes {', '.join(parts)}."]
+    known = [one for one in answer.choices if one.verdict == "share"]
+    if known:
+        said.append(verdict(max(known, key=_gain_of_each)))
+    worst = [one for one in answer.choices if one.best.work.est is not None and one not in known] or known[1:]
+    if worst:
+        least = min(worst, key=_gain_of_each)
+        said.append(f"Least is gained by {_mix(least)}: the best way, {_how(least)}, does {_work(least)}.")
+    return said
+
+
+def _gain_of_each(choice: Choice) -> float:
+    """Work beyond taking turns, over what there is to gain."""
+    return ((choice.best.work.est or 0.0) - 1) / (len(choice.best.standings) - 1)
 
 
 def verdict(choice: Choice) -> str:
@@ -143,13 +174,20 @@ def _group(name: str, group: Sequence[Standing]) -> str:
     return f"{name} x{len(group)}: {ratio(sum(known) / len(known))}x each"
 
 
-def _alone(answer: Answer) -> list[str]:
+def missed_alone(answer: Answer) -> list[str]:
+    """Who misses its objective with the whole device to itself, and under which conditions if only under some."""
+    by_tenant: dict[str, list[Standing]] = {}
+    for one in answer.missed_alone:
+        by_tenant.setdefault(one.tenant, []).append(one)
     lines = []
-    for one in answer.missed_alone[:MOST_NAMED]:
-        assert one.alone is not None
-        lines.append(f"{one.tenant} misses its objective even alone: {_against(one.alone)}.")
-    more = len(answer.missed_alone) - MOST_NAMED
-    return [*lines, f"So do {amount(more, 'other tenant')}."] if more > 0 else lines
+    for tenant, many in list(by_tenant.items())[:MOST_NAMED]:
+        worst = min(many, key=lambda one: 0.0 if one.alone is None else one.alone.headroom or 0.0)
+        assert worst.alone is not None
+        more = f" and {amount(len(many) - 1, 'other condition')}" if len(many) > 1 else ""
+        under = f" under {worst.under}{more}" if worst.under else ""
+        lines.append(f"{tenant} misses its objective even alone{under}: {_against(worst.alone)}.")
+    more_tenants = len(by_tenant) - MOST_NAMED
+    return [*lines, f"So do {amount(more_tenants, 'other tenant')}."] if more_tenants > 0 else lines
 
 
 def _against(objective: Objective) -> str:
@@ -211,7 +249,9 @@ def _slowest(option: Option) -> Standing:
 
 
 def _rivals(choice: Choice) -> str:
-    return f"; {_names([one.cell.sharing for one in choice.rivals])} may be as good" if choice.rivals else ""
+    modes = dict.fromkeys(one.cell.sharing.partition("[")[0] for one in choice.rivals)
+    modes.pop(_how(choice).partition("[")[0], None)
+    return f"; {_names(list(modes))} may be as good" if modes else ""
 
 
 def _loser(choice: Choice) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from cotenant.analyse.decision import Answer, decide
@@ -10,6 +11,7 @@ from cotenant.analyse.explanation.binding import Binding, bindings
 from cotenant.analyse.explanation.contention import MixStory, Pair, stories
 from cotenant.analyse.explanation.split import WORK, Split, splits
 from cotenant.analyse.explanation.surroundings import Circumstance, circumstances
+from cotenant.analyse.insight.groups import Contrast, contrasts
 from cotenant.analyse.insight.pattern import Pattern, patterns
 from cotenant.analyse.insight.properties import sufferers
 from cotenant.analyse.plain import plain
@@ -33,6 +35,8 @@ class Explanation:
     circumstances: tuple[Circumstance, ...]
     patterns: tuple[Pattern, ...]
     """Which properties of tenants go with their slowdown, by way to share; empty with few mixes."""
+    contrasts: tuple[Contrast, ...]
+    """Groups of pairs (by kind, by size) against each other, by way to share; empty with few mixes."""
     more: tuple[str, ...]
     """What would tell more, one sentence each."""
     simulated: bool
@@ -51,6 +55,7 @@ class Explanation:
                 "mixes": self.mixes,
                 "circumstances": self.circumstances,
                 "patterns": self.patterns,
+                "contrasts": self.contrasts,
                 "more": list(self.more),
                 "sentences": explanation_sentences(self),
             }
@@ -58,18 +63,25 @@ class Explanation:
         return clean
 
 
-def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks, answer: Answer | None = None) -> Explanation:
+def explain_run(
+    evidence: Sequence[TenantEvidence],
+    peaks: Peaks,
+    answer: Answer | None = None,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+) -> Explanation:
     """Explain one run.
 
     Args:
         evidence: Of every tenant in every trial.
         peaks: What the device can do at best, as far as it is known.
         answer: What was decided with every latency at hand; by default what this evidence allows to decide.
+        kinds: Of each tenant of the study, where it is known: `encoder`, `decoder`.
     """
     seen = [item.seen for item in evidence]
     alone, parts = bindings(evidence, peaks), splits(evidence)
     summary = summarise(sorted(seen, key=_in_cells))
     answer = decide(summary) if answer is None else answer
+    suffering = sufferers(summary, alone)
     mixes = stories(summary, parts, alone, peaks, _pairs(seen), answer=answer)
     return Explanation(
         answer=answer,
@@ -77,7 +89,8 @@ def explain_run(evidence: Sequence[TenantEvidence], peaks: Peaks, answer: Answer
         splits=tuple(parts),
         mixes=tuple(mixes),
         circumstances=tuple(circumstances(evidence)),
-        patterns=tuple(patterns(sufferers(summary, alone))),
+        patterns=tuple(patterns(suffering)),
+        contrasts=tuple(contrasts(suffering, kinds)),
         more=tuple(_more(evidence, alone, parts, mixes, peaks)),
         simulated=any(item.simulated for item in seen),
     )

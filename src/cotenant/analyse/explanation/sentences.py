@@ -11,7 +11,7 @@ from cotenant.analyse.explanation.contention import Fight, MixStory, contributio
 from cotenant.analyse.explanation.explain import Explanation
 from cotenant.analyse.explanation.split import MEANING, Split
 from cotenant.analyse.insight.pattern import Pattern
-from cotenant.analyse.insight.sentences import pattern_sentences
+from cotenant.analyse.insight.sentences import contrast_sentences, pattern_sentences
 
 WORDS = {
     "cores": "cores",
@@ -40,6 +40,7 @@ def explanation_sentences(found: Explanation) -> list[str]:
     for story in found.mixes:
         lines += _mix(story, by_cell.get(story.cell, []))
     lines += [line for one in found.patterns for line in pattern_sentences(one)]
+    lines += contrast_sentences(found.contrasts, list(dict.fromkeys(one.sharing for one in found.contrasts)))
     lines += _roles(found.mixes)
     lines += _worth(found.mixes)
     lines += found.more
@@ -65,12 +66,18 @@ def main_sentences(found: Explanation) -> list[str]:
         *first.values(),
         *_worth_in_short(found.mixes),
         *_patterns(found.patterns, best),
+        *contrast_sentences(found.contrasts, _commonest(best)),
         *(causes[0] if causes else ()),
         *_roles([story for story in best if (story.imbalance.est or 1.0) >= UNEVEN]),
         *found.more,
         *(line for lines in causes[1:] for line in lines),
         *([f"In {spared} other mixes, shared the best way, nobody is shown to be slowed down."] if spared else []),
     ]
+
+
+def _commonest(best: Sequence[MixStory]) -> list[str]:
+    """The two ways to share that are best most often."""
+    return [sharing for sharing, _ in Counter(story.cell.sharing for story in best).most_common(2)]
 
 
 def _patterns(patterns: Sequence[Pattern], best: Sequence[MixStory]) -> Iterator[str]:

@@ -53,6 +53,9 @@ class Sufferer:
     tenant: str
     properties: Mapping[str, float]
     log_slowdown: float
+    neighbours: int = 1
+    service_ms: float = 0.0
+    """Of a request alone; 0: unknown."""
 
 
 def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
@@ -79,5 +82,7 @@ def sufferers(summary: Summary, alone: Sequence[Binding]) -> list[Sufferer]:
             tenant=tenant.of,
             properties={name: value for name, value in values.items() if value is not None},
             log_slowdown=math.log(slowdown),
+            neighbours=len(others),
+            service_ms=own.service_ms.est or 0.0,
         )
     return list(found.values())

@@ -1,9 +1,11 @@
 """A pattern in a sentence or two."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
+from cotenant.analyse.insight.groups import Contrast
 from cotenant.analyse.insight.pattern import LEVEL, Link, Pattern
 
+MOST_CONTRASTS = 2
 USEFUL = 0.3
 """Share of the variance in mixes left out from which a model is worth naming."""
 
@@ -33,6 +35,24 @@ def pattern_sentences(pattern: Pattern) -> Iterator[str]:
             f"Under {pattern.sharing}, no one or two properties predict mixes that were left out well "
             f"({max(0.0, pattern.left_out_r2):.0%} at best)."
         )
+
+
+def contrast_sentences(found: Sequence[Contrast], sharings: Collection[str]) -> Iterator[str]:
+    """Groups that differ beyond chance under these ways to share, and under which none do."""
+    for sharing in sharings:
+        mine = [one for one in found if one.sharing == sharing]
+        shown = [one for one in mine if one.shown]
+        for one in shown[:MOST_CONTRASTS]:
+            worse, better = (one.one, one.other) if one.ratio > 1 else (one.other, one.one)
+            ratio, lo, hi = (one.ratio, one.lo, one.hi) if one.ratio > 1 else (1 / one.ratio, 1 / one.hi, 1 / one.lo)
+            yield (
+                f"Under {sharing}, pairs of {worse.name} ({worse.mixes}) slow each other down {ratio:.2f}x [{lo:.2f}, "
+                f"{hi:.2f}] as much as pairs of {better.name} ({better.mixes}): {worse.slowdown:.2f}x against "
+                f"{better.slowdown:.2f}x (p = {max(one.p, 0.001):.2g} after Holm's correction)."
+            )
+        if mine and not shown:
+            names = ", ".join(dict.fromkeys(name for one in mine for name in (one.one.name, one.other.name)))
+            yield f"Under {sharing}, no group differs from another beyond chance, after Holm's correction: {names}."
 
 
 def _r(link: Link) -> str:

@@ -1,10 +1,11 @@
 """What belongs together: observations of one mix, shared one way, under equal conditions."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cotenant.tenancy.records import TenantObservation
+from cotenant.tenancy.records import OWN, TenantObservation
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +46,33 @@ class Cell:
             "simulated": self.simulated,
             "run": self.run,
         }
+
+
+_CONTROLS = {"clock_mhz": "{:,.0f} MHz", "power_w": "{:,.0f} W"}
+
+
+def settings_said(settings: str) -> str:
+    """Controls as people say them: `320 W`, `boost off`; `as found` where nothing was set."""
+    try:
+        found = json.loads(settings or "{}")
+    except ValueError:
+        return settings  # somebody else wrote the record
+    if not isinstance(found, dict) or not found:
+        return "as found"
+    return ", ".join(_control_said(name, value) for name, value in found.items())
+
+
+def _control_said(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"{name} {'on' if value else 'off'}"
+    if name in _CONTROLS and isinstance(value, int | float):
+        return _CONTROLS[name].format(value)
+    return f"{name} {json.dumps(value)}"
+
+
+def load_said(load: str) -> str:
+    """`load closed(1)`; where tenants bring their own: so."""
+    return "each tenant's own load" if load == OWN else f"load {load}"
 
 
 def usable(seen: TenantObservation) -> bool:

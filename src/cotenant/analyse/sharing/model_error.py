@@ -32,13 +32,15 @@ def inverse(ends: Ends) -> Ends:
     return 1 / ends[1], 1 / ends[0]
 
 
-def widened(number: Number, ends: Ends, *, most: float = math.inf) -> Number:
-    """A number with an interval that holds the simulation's error too."""
+def widened(number: Number, ends: Ends, *, least: float = 0.0, most: float = math.inf) -> Number:
+    """A number with an interval that holds the simulation's error too, but not what can't be."""
     if not isinstance(number, Estimate):
         return number
-    low = (number.est if number.lo is None else number.lo) * min(ends[0], 1.0)
-    high = (number.est if number.hi is None else number.hi) * max(ends[1], 1.0)
-    return replace(number, lo=low, hi=min(high, most), method=f"{number.method} {WIDENED}")
+    lo, hi = (number.est if end is None else end for end in (number.lo, number.hi))
+    low, high = lo * min(ends[0], 1.0), hi * max(ends[1], 1.0)
+    return replace(
+        number, lo=max(low, min(lo, least)), hi=min(high, max(hi, most)), method=f"{number.method} {WIDENED}"
+    )
 
 
 def widened_quantile(quantile: QuantileEstimate, ends: Ends) -> QuantileEstimate:

@@ -10,6 +10,10 @@ from cotenant.analyse.decision import Answer, decide
 from cotenant.analyse.decision.in_words import in_words
 from cotenant.analyse.device_use import DeviceUse
 from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings.devices import SideBySide, side_by_side
+from cotenant.analyse.findings.members import Apart
+from cotenant.analyse.findings.opening import opening
+from cotenant.analyse.findings.stages import StageShare
 from cotenant.analyse.plain import plain
 from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
@@ -34,6 +38,10 @@ class Result(Tabular):
     """What to know before reading any number."""
     sentences: tuple[str, ...]
     """What was found; `answer` says what to do."""
+    members: tuple[Apart, ...] = ()
+    """How far apart the members of a group are under each kind of work, alone."""
+    stages: tuple[StageShare, ...] = ()
+    """Where the time of each tenant goes, in runs in which nothing shared a device."""
 
     @property
     def tenants(self) -> tuple[TenantSummary, ...]:
@@ -61,6 +69,19 @@ class Result(Tabular):
         return decide(self.summary)
 
     @property
+    def side_by_side(self) -> SideBySide | None:
+        """What to do on each device; None if there is only one."""
+        return side_by_side(self.answer, self.manifests)
+
+    @property
+    def opening(self) -> list[str]:
+        """The first sentences: what the study was after, or else what to do."""
+        beside = self.side_by_side
+        if beside is not None:
+            return list(beside.said)
+        return opening(self.answer, self.summary, sweeps=self.sweeps, members=self.members, stages=self.stages)
+
+    @property
     def usable(self) -> bool:
         """At least half of the trials are valid."""
         return mostly_valid(sum((Counter(mix.trials_by_verdict) for mix in self.mixes), Counter()))
@@ -83,11 +104,15 @@ class Result(Tabular):
 
     def to_json(self) -> dict[str, Any]:
         """As `show --json` prints it; see `Summary.to_json`."""
+        beside = self.side_by_side
         more = {
-            "answer": in_words(self.answer),
+            "devices": None if beside is None else beside.to_json(),
+            "answer": in_words(self.answer) | {"headline": self.opening},
             "capacity": [curve.to_json() for curve in capacity_curves(self.summary)],
             "device_use": self.device_use,
             "sweeps": self.sweeps,
+            "members": self.members,
+            "stages": self.stages,
             "notes": self.notes,
             "sentences": self.sentences,
         }

@@ -401,9 +401,9 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
             name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
         },
         mean_latency_ms=widened(found.mean_latency_ms, times),
-        slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown),
+        slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown, least=1.0),
         device_ms=widened(found.device_ms, times),
-        device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown),
+        device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown, least=1.0),
         goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
         tokens=None if found.tokens is None else _tokens_with_model_error(found.tokens, times, tails),
     )
@@ -510,8 +510,11 @@ def _metrics(
     found: dict[str, Number] = {name: over_blocks(name, progress) for name in METRICS}
     if not errors:
         return found
+    # Nobody is quicker in company than alone, so that tenants do at most what they would do on a device each.
+    most = {"fairness": 1.0, "jain": 1.0, "stp": float(len(errors))}
+    least = {"antt": 1.0}
     return {
-        name: widened(number, of_metric(name, errors), most=1.0 if name in ("fairness", "jain") else inf)
+        name: widened(number, of_metric(name, errors), least=least.get(name, 0.0), most=most.get(name, inf))
         for name, number in found.items()
     }
 

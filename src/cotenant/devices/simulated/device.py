@@ -21,11 +21,14 @@ from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_so
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import least_ns
+from cotenant.prediction.kernels.parallel import parallel
+from cotenant.prediction.kernels.quantised import quantised
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
 from cotenant.prediction.power.dies import Die, draw
 from cotenant.prediction.power.settling import FREE, Limits
+from cotenant.prediction.sharing.candidates import candidates
 from cotenant.prediction.sharing.layout import Part
 from cotenant.prediction.sharing.on_part import between_clocks, on_part, solo_of
 from cotenant.prediction.sharing.trace import Trace
@@ -108,6 +111,11 @@ class SimulatedGpu(SingleDevice):
         needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if sharing.mode == "mig" else {}
         return arrange(self.gpu, sharing, tenants, needs)
 
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """Every MIG cut that fits, and a grid of caps for MPS."""
+        needs = {tenant.name: self.memory_bytes(tenant.workload) for tenant in tenants} if mode == "mig" else {}
+        return candidates(self.gpu, mode, tenants, needs)
+
     def seat(self, options: Mapping[str, Any]) -> Seat:
         """There is nowhere to sit."""
         del options
@@ -186,8 +194,15 @@ class SimulatedGpu(SingleDevice):
         spec = self.spec(spec)
         key = spec.model_dump_json()
         if key not in self._requests:
-            self._requests[key] = request_of(spec)
+            self._requests[key] = self._as_executed(request_of(spec))
         return self._requests[key]
+
+    def _as_executed(self, request: RequestKernels) -> RequestKernels:
+        """With the weights' format, and this GPU's part of what several GPUs do together."""
+        spec = request.spec
+        if spec.quantised is not None:
+            request = quantised(request, spec.quantised, self.gpu)
+        return parallel(request, spec.parallel) if spec.parallel > 1 else request
 
     def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
         """Host time of the launches of each of a request's kernels."""

@@ -19,7 +19,8 @@ from cotenant.study.model import Study
 from cotenant.workloads.protocol import WorkloadSpec
 
 BLOCKS = 4
-MOST_SIZES = 8
+MOST_SIZES = 14
+"""Every power of two up to 8,192: the size that pays may lie anywhere between one and the largest."""
 _STAGES = """
     select t.batch, s.stage, sum(s.duration_ns) / count(distinct (s.trial, s.seq)) / 1e6
     from stages s

@@ -53,9 +53,9 @@ def _headline(entry: Entry) -> Headline:
         return Headline()
     try:
         with quietly(), open_runs([entry.path]) as opened:
-            answer = result_of(opened).answer
+            result = result_of(opened)
     except CotenantError:
         return Headline()  # its report says what is wrong
-    if answer.main is None and not answer.missed_alone:
-        return Headline()
-    return Headline(answer.main.verdict if answer.main else "apart", headline(answer)[0])
+    main = result.answer.main
+    decided = main is not None and result.opening == headline(result.answer)
+    return Headline(main.verdict if main is not None and decided else "", result.opening[0])

@@ -9,9 +9,10 @@ from cotenant.analyse.comparison.history_sentences import history_sentences
 from cotenant.analyse.comparison.pair import Comparison
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_name, row_reason
 from cotenant.analyse.estimates.missing import Number
+from cotenant.analyse.findings.devices import SideBySide
 from cotenant.text import NOTHING, figure
 
-Compare = Callable[[Sequence[Path]], Comparison | History]
+Compare = Callable[[Sequence[Path]], Comparison | History | SideBySide]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,11 @@ class Compared:
     history: bool
 
 
-def compared(found: Comparison | History) -> Compared:
-    """For a page: what changed comes first."""
+def compared(found: Comparison | History | SideBySide) -> Compared:
+    """For a page: what changed comes first; of one study on several devices, what to do on each."""
+    if isinstance(found, SideBySide):
+        first, *others = found.said
+        return Compared(False, first, (*others, *found.left_out), (), history=False)
     if isinstance(found, History):
         sentences, lines = history_sentences(found), _steps(found)
     else:

@@ -1,9 +1,9 @@
 """Latency against load, where requests come by a schedule: how much a tenant can take before it tips over."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 
+from cotenant.analyse.findings.knee import Level, knee
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material
@@ -13,8 +13,6 @@ from cotenant.reporting.figures.ways import Ways
 from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Latency against load"
-DOUBLED = 2.0
-FEWEST_LEVELS = 3
 UNDERSTANDING = Understanding(
     shows="The latency of each tenant as its requests come faster: the median as a line, p99 as a broken line where "
     "there were enough requests for it. One line for each mix, way to share and kind of arrivals.",
@@ -23,28 +21,6 @@ UNDERSTANDING = Understanding(
     misleads="To the right of the knee latencies grow with the length of the measurement: a queue that never empties "
     "has no latency of its own. The axis is the rate asked for, not the rate served.",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """Latency at one rate."""
-
-    rate_rps: float
-    median_ms: float
-
-
-def knee(levels: Sequence[Level]) -> Level | None:
-    """The last level before the median first exceeds twice that of the lightest load.
-
-    None if it never does, or if there are too few levels to see a bend.
-    """
-    if len(levels) < FEWEST_LEVELS:
-        return None
-    ordered = sorted(levels, key=lambda level: level.rate_rps)
-    for before, after in pairwise(ordered):
-        if after.median_ms > DOUBLED * ordered[0].median_ms:
-            return before
-    return None
 
 
 def load_figure(material: Material) -> Figure | Absent:

@@ -1,12 +1,13 @@
 """Everything a report is made of, reduced from the records of any number of runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cotenant.analyse.decision import Answer
 from cotenant.analyse.device_use import DeviceUse
+from cotenant.analyse.findings.devices import SideBySide
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.curves import Curve, CurveCollector
 from cotenant.analyse.sharing.peaks import Peaks, peaks_of
@@ -44,6 +45,8 @@ class Material:
     summary: Summary
     answer: Answer
     """What to do."""
+    opening: tuple[str, ...]
+    """The first sentences."""
     sentences: tuple[str, ...]
     curves: tuple[Curve, ...]
     tenants: Mapping[tuple[Cell, str], TenantFacts]
@@ -52,6 +55,8 @@ class Material:
     stages: tuple[StageTime, ...]
     samples: tuple[SamplePoint, ...]
     device_use: tuple[DeviceUse, ...]
+    beside: SideBySide | None = None
+    """One study on several devices; None: there is only one."""
     fleet: FleetMaterial | None = None
     """How the members of a group differ; None: no run has several."""
 
@@ -61,6 +66,19 @@ class Material:
         return any(mix.cell.simulated for mix in self.summary.mixes) or any(
             bool(run.manifest.get("simulated")) for run in self.runs
         )
+
+
+def _other_layouts(answer: Answer) -> set[Cell]:
+    """Shares that were tried and are not the best of their mode: the matrix lists them, figures leave them out."""
+    hidden: set[Cell] = set()
+    for choice in answer.choices:
+        modes: set[str] = set()
+        for option in choice.options:
+            mode = option.cell.sharing.partition("[")[0]
+            if mode in modes:
+                hidden.add(option.cell)
+            modes.add(mode)
+    return hidden
 
 
 def gather(paths: Sequence[Path]) -> Material:
@@ -77,22 +95,30 @@ def gather(paths: Sequence[Path]) -> Material:
         stages, samples = records.stages(), records.samples()
         (members,) = runs.con.execute("SELECT count(DISTINCT member) FROM tenants").fetchone() or (0,)
         folders = runs.folders
+    hidden = _other_layouts(result.answer)
+    summary = replace(
+        result.summary,
+        tenants=tuple(one for one in result.summary.tenants if one.cell not in hidden),
+        mixes=tuple(one for one in result.summary.mixes if one.cell not in hidden),
+    )
     return Material(
         runs=tuple(
             RunFacts(letters(index), folder.path, folder.manifest, peaks_of(folder.manifest))
             for index, folder in enumerate(folders.values())
         ),
-        names=Names([mix.cell for mix in result.mixes], list(folders)),
-        ways=Ways(mix.cell for mix in result.mixes),
-        summary=result.summary,
+        names=Names([mix.cell for mix in summary.mixes], list(folders)),
+        ways=Ways(mix.cell for mix in summary.mixes),
+        summary=summary,
         answer=result.answer,
+        opening=tuple(result.opening),
         sentences=result.sentences,
-        curves=tuple(collector.curves),
+        curves=tuple(curve for curve in collector.curves if curve.cell not in hidden),
         tenants=tenants,
         trials=records.trials,
-        timelines=timelines,
-        stages=stages,
+        timelines=tuple(one for one in timelines if one.cell not in hidden),
+        stages=tuple(one for one in stages if one.cell not in hidden),
         samples=samples,
-        device_use=result.device_use,
+        device_use=tuple(one for one in result.device_use if one.cell not in hidden),
+        beside=result.side_by_side,
         fleet=gather_runs(paths) if members > 1 else None,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
 from cotenant.reporting.terminal.literal import literal
 
 ALONE = "alone"
@@ -58,8 +58,8 @@ class Names:
     def condition(self, condition: Condition) -> str:
         """What distinguishes a condition from the others of these runs; empty if there is only one."""
         words = {
-            "load": f"load {condition.load}",
-            "settings": condition.settings if condition.settings not in {"", "{}"} else "settings as found",
+            "load": load_said(condition.load),
+            "settings": settings_said(condition.settings).replace("as found", "settings as found"),
             "device": f"on {condition.device}",
         }
         return literal(", ".join(words[name] for name in self._varying))

@@ -9,16 +9,24 @@ from cotenant.reporting.figures.style import PALETTE, QUIET
 from cotenant.reporting.terminal.literal import literal
 
 
+def mode_of(sharing: str) -> str:
+    """`mig` of `mig[4g.20gb, 3g.20gb]`."""
+    return literal(sharing.partition("[")[0])
+
+
 class Ways:
     """The ways to share of these cells, in a fixed order. Alone is grey: the others are compared with it."""
 
     def __init__(self, cells: Iterable[Cell]) -> None:
-        self.names: Sequence[str] = sorted({literal(cell.sharing) for cell in cells if not cell.solo})
+        shared = [cell for cell in cells if not cell.solo]
+        self.names: Sequence[str] = sorted({mode_of(cell.sharing) for cell in shared})
+        """Modes: shares of one mode are one way to share."""
+        self._full = sorted({literal(cell.sharing) for cell in shared})
         self._colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(self.names)}
 
     def colour(self, way: str) -> str:
         """Of a way to share; grey for whatever is alone."""
-        return self._colours.get(literal(way), QUIET)
+        return self._colours.get(mode_of(way), QUIET)
 
     def channel(self, *, legend: bool = False) -> Spec:
         """Colour by the field `sharing`; without a legend where lines and dots are labelled where they are."""
@@ -28,7 +36,7 @@ class Ways:
             "title": None,
             **({} if legend else {"legend": None}),
             "scale": {
-                "domain": [ALONE, *self.names],
-                "range": [QUIET, *(self._colours[name] for name in self.names)],
+                "domain": [ALONE, *self._full],
+                "range": [QUIET, *(self._colours[mode_of(name)] for name in self._full)],
             },
         }

@@ -1,6 +1,6 @@
 """The report as Markdown: what to do, tables and sentences, short enough for a pull request."""
 
-from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns
+from cotenant.analyse.decision.wording import mix_name, objectives, slowdowns
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
@@ -29,7 +29,7 @@ def markdown_report(material: Material) -> str:
         "> **SIMULATED**: a model computed these numbers; nothing was measured." if material.simulated else "",
         _errors(material),
         "## The answer",
-        "\n\n".join(f"**{escaped(sentence)}**" for sentence in headline(material.answer))
+        "\n\n".join(f"**{escaped(sentence)}**" for sentence in material.opening)
         if material.answer.choices
         else _nothing(material),
         _mixes(material),

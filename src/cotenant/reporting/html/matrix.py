@@ -17,9 +17,10 @@ from cotenant.analyse.decision.wording import (
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
+from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import NOTHING, percent, ratio, without_interval
+from cotenant.text import NOTHING, percent, ratio, with_interval, without_interval
 
 FULL_AT = 4.0
 """Work of this many times taking turns, or of its inverse, has the strongest colour."""
@@ -34,6 +35,8 @@ class Square:
 
     key: str
     way: str
+    shares: str
+    """Of the best way to cut the device under this mode; empty without shares."""
     work: str
     note: str
     """What is most worth knowing beside the work: objectives, or else the slowdowns."""
@@ -47,6 +50,17 @@ class Square:
     best: bool
     verdict: str
     """Of the trials, if some are not valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way to cut the device under a mode."""
+
+    shares: str
+    work: str
+    note: str
+    kept: Kept | None
+    ring: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +88,13 @@ class Matrix:
     """The square to begin with: what is recommended."""
     sentences: Mapping[str, str]
     """What the decision says about each square."""
+    layouts: Mapping[str, tuple[Layout, ...]]
+    """The shares that were tried for a square, best first, where there were several."""
 
 
 def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) -> Matrix:
     """The matrix of an answer."""
-    shown = {literal(one.cell.sharing) for choice in answer.choices for one in choice.options}
+    shown = {mode_of(one.cell.sharing) for choice in answer.choices for one in choice.options}
     ways = tuple(way for way in material.ways.names if way in shown)
     first = answer.best_shared or answer.main
     return Matrix(
@@ -86,14 +102,22 @@ def matrix_of(material: Material, answer: Answer, key_of: Mapping[Cell, str]) ->
         lines=tuple(_line(material, choice, ways, key_of) for choice in answer.choices),
         chosen="" if first is None else key_of[first.best.cell],
         sentences={
-            key_of[option.cell]: _sentence(choice, option) for choice in answer.choices for option in choice.options
+            key_of[option.cell]: _sentence(choice, option)
+            for choice in answer.choices
+            for option in _best_of_modes(choice).values()
+        },
+        layouts={
+            key_of[option.cell]: tried
+            for choice in answer.choices
+            for option in _best_of_modes(choice).values()
+            if len(tried := _layouts(choice, option)) > 1
         },
     )
 
 
 def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Mapping[Cell, str]) -> Line:
     cell = choice.best.cell
-    options = {literal(option.cell.sharing): option for option in choice.options}
+    options = _best_of_modes(choice)
     name = mix_name(choice.best.standings)
     return Line(
         mix=name,
@@ -109,6 +133,29 @@ def _line(material: Material, choice: Choice, ways: tuple[str, ...], key_of: Map
     )
 
 
+def _best_of_modes(choice: Choice) -> dict[str, Option]:
+    """Options come best first."""
+    found: dict[str, Option] = {}
+    for option in choice.options:
+        found.setdefault(mode_of(option.cell.sharing), option)
+    return found
+
+
+def _layouts(choice: Choice, best: Option) -> tuple[Layout, ...]:
+    mode = mode_of(best.cell.sharing)
+    same = [one for one in choice.options if mode_of(one.cell.sharing) == mode]
+    return tuple(
+        Layout(
+            shares=literal(one.cell.sharing.partition("[")[2].removesuffix("]")) or "none given",
+            work=with_interval(one.work, ratio),
+            note=_note(one),
+            kept=(kept := one.kept if one.trusted else None),
+            ring="" if kept is None else RINGS[kept],
+        )
+        for one in same
+    )
+
+
 def _says_the_same(mix: str, option: Option, name: str) -> bool:
     return mix == name or sorted(mix.split("+")) == sorted(one.tenant for one in option.standings)
 
@@ -116,12 +163,14 @@ def _says_the_same(mix: str, option: Option, name: str) -> bool:
 def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
     doublings = math.log2(option.work.est) if option.work.est else 0.0
     kept = option.kept if option.trusted else None
+    shares = option.cell.sharing.partition("[")[2].removesuffix("]")
     work = NOTHING if option.work.est is None else f"{without_interval(option.work, ratio)}×"  # noqa: RUF001
     best = option is choice.best and choice.verdict == "share"
     label = f"{name}, {option.cell.sharing}: work {work}, {objectives(option) or slowdowns(option)}"
     return Square(
         key=key,
         way=option.cell.sharing,
+        shares=literal(shares),
         work=work,
         note=_note(option),
         label=f"{label}{', simulated' if option.cell.simulated else ''}{', recommended' if best else ''}",

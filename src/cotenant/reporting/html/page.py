@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cotenant import __version__
-from cotenant.analyse.decision import Objective
+from cotenant.analyse.decision import Choice, Objective
 from cotenant.analyse.decision.objective import objective_of
-from cotenant.analyse.decision.wording import headline as answer_headline
+from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.result import mostly_valid
 from cotenant.analyse.sharing.summary import TenantSummary
@@ -33,6 +33,7 @@ from cotenant.reporting.html.heat_map import heat_maps
 from cotenant.reporting.html.matrix import Matrix, matrix_of
 from cotenant.reporting.html.tenant_lines import keys, tenant_lines
 from cotenant.reporting.html.token_lines import HEADS, token_lines
+from cotenant.reporting.terminal.answer import WORDS
 from cotenant.reporting.terminal.device_use import cells, shown_columns, sources_sentence
 from cotenant.reporting.terminal.trust import errors_by_class
 from cotenant.store.manifest import PROFILE_PASS
@@ -83,9 +84,10 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         scripts=[markup(text) for text in texts],
         data=markup(embedded_json(data)),
         material=material,
-        headline=answer_headline(material.answer) if material.trials else [],
+        headline=material.opening if material.trials else [],
         main=material.answer.main,
         matrix=matrix,
+        beside=_beside(material),
         verdicts=_verdicts(material),
         caution=_caution(material),
         heat_maps=heat_maps(material),
@@ -117,6 +119,30 @@ def _members(material: Material, drawn: Mapping[str, Drawn]) -> list[tuple[str, 
     sentences = [line for one in material.fleet.works for line in (*headline(one.found), *anomalies(one.found))]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in material.fleet.stuck]
     return [("variability", "Variability between devices", drawn.get("variability", ()), sentences)]
+
+
+def _beside(material: Material) -> dict[str, Any] | None:
+    """Mixes by devices: what to do, by which way, with how much work."""
+    found = material.beside
+    if found is None:
+        return None
+
+    def cell(choice: Choice | None) -> dict[str, str] | None:
+        if choice is None:
+            return None
+        return {
+            "verdict": choice.verdict,
+            "words": WORDS[choice.verdict],
+            "way": choice.best.cell.sharing,
+            "work": without_interval(choice.best.work, ratio),
+            "objectives": objectives(choice.best),
+        }
+
+    return {
+        "devices": found.devices,
+        "rows": [(row.mix, row.under, [cell(choice) for choice in row.choices]) for row in found.rows],
+        "left_out": found.left_out,
+    }
 
 
 def _title(material: Material) -> str:
@@ -187,6 +213,7 @@ def _mixes(material: Material, matrix: Matrix) -> list[dict[str, Any]]:
             "key": key_of[mix.cell],
             "name": material.names.cell(mix.cell),
             "sentence": matrix.sentences.get(key_of[mix.cell], ""),
+            "layouts": matrix.layouts.get(key_of[mix.cell], ()),
             "colour": material.ways.colour(mix.cell.sharing),
             "work": with_interval(mix.metrics["stp"], ratio),
             "fairness": without_interval(mix.metrics["fairness"], ratio),

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cotenant.analyse.decision import Answer, Choice, Option
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
+from cotenant.analyse.sharing.cells import settings_said
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
@@ -17,22 +18,30 @@ ROOM = 12
 FEWEST_ROWS = 3
 NARROWEST = 80
 """Terminals are at least this wide."""
-MOST_OPEN = 3
+MOST_OPEN = 2
+MOST_TOLD = 2
 MOST_SLOWDOWNS = 1
 """Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
 
-def answer_parts(answer: Answer) -> tuple[RenderableType, ...]:
-    """The answer for a terminal, most important first."""
+def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tuple[RenderableType, ...]:
+    """The answer for a terminal, most important first.
+
+    Args:
+        answer: What to do.
+        said: The first sentences; by default those of the answer.
+        tables: What the study was after, to stand in the place of the mixes.
+    """
     main = answer.main
-    style = STYLES[main.verdict] if main else ""
-    said = headline(answer)
+    decided = headline(answer)
+    said = said or decided
     first, *others = said
+    style = STYLES[main.verdict] if main and [*said] == decided else "bold"
     sentences = Group(Text(literal(first), style), *(Text(literal(one)) for one in others))
-    if main is None:
-        return (sentences,)
+    if main is None or tables:
+        return (sentences, *tables)
     undecided = [] if not answer.undecided else _open(answer.undecided)
     taken = sum(len(wrap(literal(line), NARROWEST)) for line in (*said, *undecided)) + bool(undecided)
     shown = answer.choices[: max(FEWEST_ROWS, ROOM - taken)]
@@ -51,6 +60,10 @@ def _table(choices: Sequence[Choice]) -> Table:
     if not any(choice.best.objectives for choice in choices):
         columns.remove("objectives")
     several = _varying(choices)
+    if several and len({_short_name(choice.best) for choice in choices}) == 1:
+        columns.remove("mix")
+    if several:
+        columns.remove("slowdowns")  # 80 characters hold the conditions or these
     least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
     for name in [*several, *columns]:
         # A mix has one line: long names are cut here, and whole with --all.
@@ -58,9 +71,9 @@ def _table(choices: Sequence[Choice]) -> Table:
     for choice in choices:
         best = choice.best
         said = {
-            **{name: str(getattr(best.cell, name)) for name in several},
+            **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
-            "best way": best.cell.sharing,
+            "best way": compact(best.cell.sharing),
             "work": f"{without_interval(best.work, ratio)}x",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
             "objectives": objectives(best),
@@ -70,9 +83,22 @@ def _table(choices: Sequence[Choice]) -> Table:
     return table
 
 
+def _condition(option: Option, name: str) -> str:
+    value = str(getattr(option.cell, name))
+    return settings_said(value) if name == "settings" else value
+
+
 def _short_name(option: Option) -> str:
     """Its tenants, or what the study calls it if that is shorter."""
     return min((mix_name(option.standings), option.cell.mix), key=len)
+
+
+def compact(sharing: str) -> str:
+    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: a column has no room for more."""
+    mode, bracket, shares = sharing.partition("[")
+    if not bracket:
+        return sharing
+    return f"{mode} {'+'.join(one.partition('.')[0] for one in shares.removesuffix(']').split(', '))}"
 
 
 def _worst(option: Option) -> str:
@@ -87,7 +113,20 @@ def _varying(choices: Sequence[Choice]) -> list[str]:
 
 
 def _open(choices: Sequence[Choice]) -> list[str]:
-    lines = [f"To decide {mix_name(one.best.standings)}: {what_would_tell(one)}." for one in choices[:MOST_OPEN]]
-    if len(choices) > MOST_OPEN:
-        lines.append(f"{amount(len(choices) - MOST_OPEN, 'other mix', 'other mixes')} can't be decided yet either.")
+    """What would decide the open mixes; those that the same measurement decides share a line."""
+    several = _varying(choices)
+    remedies: dict[str, list[str]] = {}
+    for one in choices:
+        under = ", ".join(_condition(one.best, name) for name in several)
+        name = mix_name(one.best.standings)
+        remedies.setdefault(what_would_tell(one).replace(name, "it"), []).append(
+            f"{name} under {under}" if under else name
+        )
+    lines = []
+    for remedy, names in list(remedies.items())[:MOST_OPEN]:
+        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
+        lines.append(f"To decide {', '.join(names[:MOST_TOLD])}{more}: {remedy}.")
+    if len(remedies) > MOST_OPEN:
+        left = sum(map(len, list(remedies.values())[MOST_OPEN:]))
+        lines.append(f"{amount(left, 'other mix', 'other mixes')} can't be decided yet either.")
     return lines

@@ -12,14 +12,15 @@ from cotenant.text import figure, size
 
 
 def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
-    """The largest batches, then for each workload with measured sizes a table of them and the advice."""
+    """The size that pays, the largest batches, then for each workload with measured sizes a table of them."""
     head = f"largest batch on {answers[0].device}"
     formats = list(dict.fromkeys(answer.dtype for answer in answers))
     if len(formats) == 1:
         head += f" in {formats[0]}"
     if answers[0].simulated:
         head += " (simulated: predicted from dry runs, not tried on hardware)"
-    parts: list[RenderableType] = [Text(literal(head), "bold"), _largest(answers, several_formats=len(formats) > 1)]
+    parts: list[RenderableType] = [Text(literal(said), "bold") for answer in answers if (said := _advice(answer))]
+    parts += [Text(literal(head), "bold"), _largest(answers, several_formats=len(formats) > 1)]
     for answer in answers:
         if answer.impacts:
             parts += _impact(answer)
@@ -74,11 +75,16 @@ def _impact(answer: BatchAnswer) -> list[RenderableType]:
         for one in answer.impacts
     ]  # fmt: skip
     title = f"what the size does to {answer.workload}{estimated}; request and its stages in ms"
-    parts: list[RenderableType] = [Text(literal(title), "bold"), _plain(columns, rows)]
-    if answer.advice is not None:
-        chosen = "no batch" if answer.advice.batch is None else f"a batch of {answer.advice.batch:,}"
-        parts.append(Text(literal(f"take {chosen}: {answer.advice.reason}")))
-    return parts
+    return [Text(literal(title), "bold"), _plain(columns, rows)]
+
+
+def _advice(answer: BatchAnswer) -> str:
+    """The size that pays, where sizes were measured; otherwise the largest that is safe."""
+    basis = ", simulated" if answer.simulated else ""
+    if answer.advice is None:
+        return f"{answer.workload}: at most {answer.safe:,} items at once are safe{basis}."
+    chosen = "no batch" if answer.advice.batch is None else f"a batch of {answer.advice.batch:,}"
+    return f"{answer.workload}: take {chosen}{basis}: {answer.advice.reason}."
 
 
 def batch_note() -> Text:

@@ -10,6 +10,7 @@ from rich.text import Text
 from cotenant.analyse.sharing.summary import Summary
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.trust import errors_by_class
+from cotenant.study.asked import own_loads
 from cotenant.text import NOTHING
 
 VERDICTS = ("valid", "unstable", "invalid")
@@ -40,11 +41,18 @@ def _settings(manifest: Mapping[str, Any], summary: Summary) -> dict[str, str]:
         "study": f"{manifest.get('study_name', NOTHING)}, seed {manifest.get('seed', NOTHING)}",
         "device": f"{manifest.get('device', NOTHING)}{f' ({model})' if model else ''}",
         "run": str(manifest.get("run", NOTHING)),
+        **_loads(manifest),
         "trials": _trials(str(manifest.get("run")), summary),
         "ended": str(ended),
         **_left_out(manifest),
         **{f"error, {kind}": sentence for kind, sentence in errors_by_class(manifest).items()},
     }
+
+
+def _loads(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Of tenants that bring their own."""
+    found = own_loads(manifest)
+    return {"loads": ", ".join(f"{tenant} {load}" for tenant, load in found.items())} if found else {}
 
 
 def _left_out(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -3,25 +3,27 @@
 from collections import Counter
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from cotenant.analyse.findings.stages import by_model
 from cotenant.analyse.sharing.capacity import capacity_curves
 from cotenant.analyse.sharing.result import Result
 from cotenant.reporting.terminal.answer import answer_parts
 from cotenant.reporting.terminal.capacity import capacity_answer, capacity_table
 from cotenant.reporting.terminal.device_use import device_tables
 from cotenant.reporting.terminal.dvfs import dvfs_parts
+from cotenant.reporting.terminal.findings import apart_table, stage_table, sweep_table
 from cotenant.reporting.terminal.heading import heading
 from cotenant.reporting.terminal.literal import literal
+from cotenant.reporting.terminal.side_by_side import side_by_side_parts
 from cotenant.reporting.terminal.tables import sentence_list, summary_tables
 from cotenant.text import amount
 
 
 def answer_screen(result: Result) -> tuple[RenderableType, ...]:
     """The answer, what it is good to, and which device it is about."""
-    parts: list[RenderableType] = [*answer_parts(result.answer), *capacity_answer(capacity_curves(result.summary))]
-    if result.sweeps:
-        parts += dvfs_parts(result.sweeps)
+    parts = [*_answer(result), *capacity_answer(capacity_curves(result.summary))]
     measured = [one for one in result.manifests if not one.get("simulated")]
     # The accuracy of a simulated run is that of its samples; the error of the model is in the intervals.
     good_to = [one.sentence() for one in result.summary.accuracy.values()] if measured else []
@@ -31,7 +33,7 @@ def answer_screen(result: Result) -> tuple[RenderableType, ...]:
 def result_parts(result: Result) -> tuple[RenderableType, ...]:
     """The answer, then settings, every table, failed checks and sentences."""
     return (
-        *answer_parts(result.answer),
+        *_answer(result, everything=True),
         heading(result.manifests, result.summary),
         *summary_tables(result.summary, result.reasons, result.manifests[0].get("windows", {})),
         *capacity_table(capacity_curves(result.summary)),
@@ -39,6 +41,23 @@ def result_parts(result: Result) -> tuple[RenderableType, ...]:
         *dvfs_parts(result.sweeps),
         sentence_list([*result.notes, *result.sentences]),
     )
+
+
+def _answer(result: Result, *, everything: bool = False) -> tuple[RenderableType, ...]:
+    beside = result.side_by_side
+    if beside is not None:
+        return side_by_side_parts(beside, everything=everything)
+    return answer_parts(result.answer, result.opening, *_tables(result))
+
+
+def _tables(result: Result) -> tuple[Table, ...]:
+    """What the study was after, in one table, if that is not a decision."""
+    if result.members:
+        return (apart_table(result.members),)
+    if result.sweeps:
+        return (sweep_table(result.sweeps),)
+    models = by_model(result.stages)
+    return (stage_table(models),) if models else ()
 
 
 def _where(result: Result) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.estimates.quantiles import QuantileEstimate
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, load_said, settings_said
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.measure.checks import CHECKS, hint_for
 from cotenant.reporting.terminal.grouped import Fitting, Grouped, Section
@@ -48,9 +48,9 @@ def _condition(cell: Cell) -> tuple[str, str, str, str]:
 
 
 def _title(cell: Cell, *, several: bool) -> Text:
-    settings = "" if cell.settings in {"", "{}"} else f", {cell.settings}"
+    settings = "" if cell.settings in {"", "{}"} else f", {settings_said(cell.settings)}"
     run = f", run {cell.run}" if several else ""
-    return Text(literal(f"load {cell.load} on {cell.device}{settings}{run}"), "bold underline")
+    return Text(literal(f"{load_said(cell.load)} on {cell.device}{settings}{run}"), "bold underline")
 
 
 def _heading(cell: Cell) -> str:

@@ -1,0 +1,45 @@
+"""What a sweep of clocks or power limits says to do."""
+
+from collections.abc import Sequence
+
+from cotenant.analyse.dvfs import Sweep
+from cotenant.text import percent
+
+WORTH_SETTING = 0.05
+"""Of the energy of a request: less than this is not worth a setting."""
+
+
+def clock_findings(sweeps: Sequence[Sweep]) -> list[str]:
+    """How much energy lower clocks or limits save over all jobs, and what that costs."""
+    if not sweeps:
+        return []
+    said = []
+    for control, verb, noun in (("clock_mhz", "Lower the clock", "clock"), ("power_w", "Limit the power", "limit")):
+        mine = [one for one in sweeps if one.control == control]
+        if not mine:
+            continue
+        saved = [one.energy_saved for one in mine]
+        lost = [max(0.0, one.time_lost) for one in mine]
+        if max(saved) < WORTH_SETTING:
+            said.append(f"Leave the {noun} as it is: no other saves more than {percent(max(saved))} of the energy.")
+            continue
+        each = "" if len(mine) == 1 else f" at the best {noun} of each of {len(mine)} jobs"
+        said.append(
+            f"{verb}: a request needs {_span(saved)} less energy for {_span(lost)} more time{each}"
+            f"{_cheapest(mine) if len(mine) > 1 else ''}."
+        )
+    return said
+
+
+def _span(shares: Sequence[float]) -> str:
+    low, high = percent(min(shares)), percent(max(shares))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _cheapest(sweeps: Sequence[Sweep]) -> str:
+    """The job that gains most for what it pays."""
+    best = max(sweeps, key=lambda one: one.energy_saved - max(0.0, one.time_lost))
+    value = best.best.value
+    unit = "MHz" if best.control == "clock_mhz" else "W"
+    at = "" if value is None else f" at {value:,.0f} {unit}"
+    return f"; {best.job} gains most for it: {percent(best.energy_saved)} for {percent(max(0.0, best.time_lost))}{at}"

@@ -1,0 +1,101 @@
+"""How far apart the members of a group are, from what each did alone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+from cotenant.analyse.sharing.cells import usable
+from cotenant.tenancy.records import TenantObservation
+from cotenant.text import figure, percent
+
+NS_PER_MS = 1e6
+FEWEST_BLOCKS = 3
+"""Members that differ by less often than this may differ by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """One kind of work on every member, alone."""
+
+    work: str
+    settings: str
+    """Of the controls; empty where nothing was set."""
+    simulated: bool
+    times_ms: dict[str, float]
+    """Mean time of a request, by member."""
+    surely: bool
+    """The slowest was slower in every block than the quickest in any."""
+
+    @property
+    def spread(self) -> float:
+        """The slowest over the quickest, less 1."""
+        return max(self.times_ms.values()) / min(self.times_ms.values()) - 1
+
+    @property
+    def slowest(self) -> str:
+        """The member that takes longest."""
+        return max(self.times_ms, key=lambda name: self.times_ms[name])
+
+
+class MemberTimes:
+    """Collects what each member of a group did alone, from observations on their way to somewhere else."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str, str, bool], dict[str, list[float]]] = {}
+
+    def watch(self, observations: Iterator[TenantObservation]) -> Iterator[TenantObservation]:
+        """Pass observations on."""
+        for one in observations:
+            if one.member is not None and one.solo and usable(one) and one.mean_latency_ns > 0:
+                work = self._seen.setdefault((one.of, one.settings, one.load, one.simulated), {})
+                work.setdefault(one.member, []).append(one.mean_latency_ns / NS_PER_MS)
+            yield one
+
+    def apart(self) -> tuple[Apart, ...]:
+        """Every kind of work that several members did; nothing set before something set, then farthest apart first."""
+        found = [
+            Apart(
+                of,
+                "" if settings == "{}" else settings,
+                simulated,
+                {member: mean(times) for member, times in members.items()},
+                _surely(members),
+            )
+            for (of, settings, _, simulated), members in self._seen.items()
+            if len(members) > 1
+        ]
+        return tuple(sorted(found, key=lambda one: (bool(one.settings), -one.spread)))
+
+
+def _surely(members: dict[str, list[float]]) -> bool:
+    slow = max(members.values(), key=mean)
+    quick = min(members.values(), key=mean)
+    return min(len(slow), len(quick)) >= FEWEST_BLOCKS and min(slow) > max(quick)
+
+
+def member_findings(found: Sequence[Apart]) -> list[str]:
+    """How far apart, under which work most, and who is slow."""
+    if not found:
+        return []
+    free = [one for one in found if not one.settings] or list(found)
+    most, least = free[0], free[-1]
+    said = (
+        f"{'Simulated: ' if most.simulated else ''}{len(most.times_ms)} devices that should be alike differ by "
+        f"{percent(most.spread)} under {most.work}{'' if most.surely else ', which may be chance,'}"
+    )
+    if least is not most:
+        said += f" and by {percent(least.spread)} under {least.work}"
+    slow = [one.slowest for one in free]
+    worst = max(dict.fromkeys(slow), key=slow.count)
+    often = "all work" if slow.count(worst) == len(slow) else f"{slow.count(worst)} of {len(slow)} kinds of work"
+    behind = most.times_ms[most.slowest] / median(most.times_ms.values()) - 1
+    who = (
+        f"{short(worst)} is slowest under {often}; under {most.work} {short(most.slowest)} takes "
+        f"{figure(most.times_ms[most.slowest])} ms a request, {percent(behind)} above the median."
+    )
+    return [f"{said}.", who, "Since when and why: cotenant db add RUN, then cotenant db gpus."]
+
+
+def short(member: str) -> str:
+    """`#3` of `sim:a100-sxm4-40gb#3`; `cuda:3` as it is."""
+    return f"#{member.rpartition('#')[2]}" if "#" in member else member

@@ -1,0 +1,79 @@
+"""The shares of a GPU that are worth trying for a mix: every MIG cut that fits, and a grid of caps for MPS."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement, permutations
+
+from cotenant.prediction.gpu import GpuSpec
+from cotenant.prediction.sharing.layout import can_stand, instance_bytes
+from cotenant.tenancy.nouns import Sharing, Tenant
+
+MOST_CUTS = 24
+"""Of one mix: each is a trial in every block."""
+PAIR_CAPS = ((25.0, 75.0), (50.0, 50.0), (75.0, 25.0))
+FAVOURED = 50.0
+"""What one of three or more gets; the others divide the rest."""
+
+
+def candidates(gpu: GpuSpec, mode: str, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> tuple[Sharing, ...]:
+    """Ways to share with shares; none for modes that take none. Copies of a tenant are not told apart."""
+    if mode == "mps":
+        return mps_caps(tenants)
+    if mode == "mig" and gpu.mig is not None:
+        return tuple(Sharing(mode="mig", shares=cut) for cut in _cuts(gpu, tenants, needs))
+    return ()
+
+
+def mps_caps(tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+    """Caps for MPS: even ones, and ones that favour one tenant."""
+    kinds = [tenant.of for tenant in tenants]
+    if len(tenants) == 2:
+        tried: Sequence[tuple[float, ...]] = PAIR_CAPS
+    else:
+        places = range(len(tenants))
+        rest = round(FAVOURED / (len(tenants) - 1), 1)
+        even = (round(100 / len(tenants), 1),) * len(tenants)
+        tried = (even, *(tuple(FAVOURED if place == one else rest for place in places) for one in places))
+    once = {_told_apart(kinds, shares): shares for shares in reversed(tried)}
+    return tuple(Sharing(mode="mps", shares=shares) for shares in reversed(once.values()))
+
+
+def _cuts(gpu: GpuSpec, tenants: Sequence[Tenant], needs: Mapping[str, int]) -> list[tuple[str, ...]]:
+    """Every way to give instances to tenants in which none could be given a larger one; most even first."""
+    assert gpu.mig is not None
+    profiles = gpu.mig.profiles
+    sizes = {name: (one.sms, one.memory_slices) for name, one in profiles.items()}
+    fitting = [
+        cut
+        for cut in combinations_with_replacement(sorted(profiles, key=lambda name: sizes[name]), len(tenants))
+        if can_stand(gpu, [profiles[name] for name in cut])
+    ]
+    largest = [cut for cut in fitting if not any(_larger(other, cut, sizes) for other in fitting)]
+    kinds = [tenant.of for tenant in tenants]
+    wanted = [needs.get(tenant.name, 0) for tenant in tenants]
+    room = {name: instance_bytes(profile) for name, profile in profiles.items()}
+    found = {
+        _told_apart(kinds, given): given
+        for cut in largest
+        for given in _assigned(cut)
+        if all(need <= room[name] for need, name in zip(wanted, given, strict=True))
+    }
+    return sorted(found.values(), key=lambda cut: _unevenness([sizes[name][0] for name in cut]))[:MOST_CUTS]
+
+
+def _unevenness(sms: Sequence[int]) -> int:
+    return max(sms) - min(sms)
+
+
+def _assigned(cut: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield from dict.fromkeys(permutations(cut)) if len(set(cut)) > 1 else (cut,)
+
+
+def _larger(one: tuple[str, ...], other: tuple[str, ...], sizes: Mapping[str, tuple[int, int]]) -> bool:
+    """Instance by instance, from the smallest, at least as large, and once larger."""
+    pairs = [(sizes[mine], sizes[theirs]) for mine, theirs in zip(one, other, strict=True)]
+    at_least = all(mine[0] >= theirs[0] and mine[1] >= theirs[1] for mine, theirs in pairs)
+    return at_least and any(mine != theirs for mine, theirs in pairs)
+
+
+def _told_apart(kinds: Sequence[str], shares: Sequence[float | str]) -> tuple[tuple[str, float | str], ...]:
+    return tuple(sorted(zip(kinds, shares, strict=True), key=str))

@@ -1,0 +1,62 @@
+"""The table below the opening of a sweep, of stages, or of a group: one line for each job, model or kind of work."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from cotenant.analyse.dvfs import Sweep
+from cotenant.analyse.findings.members import Apart, short
+from cotenant.analyse.findings.stages import ModelStages
+from cotenant.analyse.sharing.cells import settings_said
+from cotenant.reporting.terminal.listing import listing
+from cotenant.text import NOTHING, figure, percent
+
+MOST_ROWS = 10
+MOST_STAGES = 3
+
+
+def sweep_table(sweeps: Sequence[Sweep]) -> Table:
+    """For each job the best clock and the best power limit: energy of a request, and what both change."""
+    rows = [
+        (
+            one.job,
+            NOTHING if (value := one.best.value) is None else f"{value:,.0f} {_unit(one)}",
+            f"{figure(one.best.energy_j)} J",
+            f"-{percent(max(0.0, one.energy_saved))}",
+            f"+{percent(max(0.0, one.time_lost))}",
+            f"{figure(one.best.power_w)} W",
+        )
+        for one in sweeps
+    ]
+    return listing(("job", "least energy at", "a request", "energy", "time", "power"), rows[:MOST_ROWS])
+
+
+def stage_table(models: Sequence[ModelStages]) -> Table:
+    """For each model its time and its largest stages."""
+    rows = [
+        (
+            one.model,
+            f"{figure(one.total_ms)} ms",
+            ", ".join(f"{stage} {percent(share)}" for stage, share in one.shares[:MOST_STAGES]),
+        )
+        for one in models[:MOST_ROWS]
+    ]
+    return listing(("model", "a request", "where the time goes"), rows)
+
+
+def apart_table(found: Sequence[Apart]) -> Table:
+    """For each kind of work how far apart the members are."""
+    rows = [
+        (
+            f"{one.work}{', ' + settings_said(one.settings) if one.settings else ''}",
+            percent(one.spread),
+            f"{figure(min(one.times_ms.values()))} to {figure(max(one.times_ms.values()))} ms",
+            short(one.slowest),
+        )
+        for one in found[:MOST_ROWS]
+    ]
+    return listing(("work", "apart", "a request", "slowest"), rows)
+
+
+def _unit(sweep: Sweep) -> str:
+    return "MHz" if sweep.control == "clock_mhz" else "W"
