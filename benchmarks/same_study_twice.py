@@ -64,7 +64,7 @@ def claimed(found: Comparison) -> str:
     """What was said of a pair: the worst of it."""
     if found.withheld:
         return "withheld"
-    verdicts = {one.outcome.verdict for one in (*found.rows, *found.tenants)}
+    verdicts = {one.outcome.verdict for one in found.rows} | {one.outcome.verdict for one in found.tenants}
     verdicts |= {found.common.outcome.verdict} if found.common else set()
     return next((verdict for verdict in ("slower", "faster") if verdict in verdicts), "no change")
 

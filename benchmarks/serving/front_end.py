@@ -15,7 +15,7 @@ import time
 
 import psutil
 from load import Connection
-from three_tenants import server
+from ours import server
 
 TENANTS = """
 tenants:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from load import offered, requests, spaced
-from three_tenants import LOOSE_MS, server, tenants_file
+from ours import LOOSE_MS, server, tenants_file
 
 SLICE_S = 10.0
 MEMORY_GROWTH = 1.10

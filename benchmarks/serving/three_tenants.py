@@ -1,98 +1,171 @@
-"""The three tenants of one core, S1 to S3, against a server that this script starts: costs, objectives, then load.
+"""Three tenants on one core under S1 to S3: cotenant beside its peers, seed by seed, in slices of a few minutes.
 
-    python benchmarks/serving/three_tenants.py --seeds 10 --fairness shares
+    python benchmarks/serving/three_tenants.py --envs ENVS --out RESULTS --seeds 1 2
 
-First a server with loose objectives gives the spaced cost of each tenant through the whole front end. Then a server
-with objectives of three times that is started, and every scenario is offered seed by seed. One line of JSON for each;
-the last lines are means and standard deviations. Steal is measured beside it: compare runs at equal steal.
+Each slice measures the tenants' spaced cost in plain torch on the device's core; objectives are three times that, and
+rates make the load at that cost. Then every system is offered the same arrivals in turn. One line of JSON for each run
+goes to RESULTS/runs.jsonl, with what was stolen from the core, how long the tenants left it idle and what foreign
+processes did. `figures.py` makes tables of them. ENVS holds one environment for each peer: see peers/README.md.
 """
 
 import argparse
 import asyncio
 import json
-import re
-import signal
-import statistics
+import os
+import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from load import LOADS, offered, requests, spaced, steal_s
+import machine
+from load import sent
+from scenarios import LOADS, TIMES, arrivals
+from systems import HERE, SYSTEMS, Ground, System, start, wait_ready
 
-TIMES = 3.0
-LOOSE_MS = {"bert": 30_000.0, "conv": 60_000.0, "gpt": 60_000.0}
+sys.path.insert(0, str(HERE / "peers"))
 
 
-def tenants_file(objectives_ms: dict[str, float], fairness: str) -> str:
-    """The tenants with these objectives."""
-    text = (Path(__file__).parent / "tenants.yaml").read_text()
-    for name, objective in objectives_ms.items():
-        text = re.sub(rf"(  {name}: .*?slo: )[^,]+", rf"\g<1>{objective:.3f}ms", text)
-    return f"{text}fairness: {fairness}\n"
+def solo(models: Path, core: int) -> dict[str, dict[str, float]]:
+    """Costs alone, measured in a process of its own."""
+    environment = os.environ | {"MODELS": str(models), "CORE": str(core), "OMP_NUM_THREADS": "1"}
+    told = subprocess.run(
+        [sys.executable, str(HERE / "solo.py")], env=environment, check=True, capture_output=True, text=True
+    )
+    measured: dict[str, dict[str, float]] = json.loads(told.stdout.splitlines()[-1])
+    return measured
 
 
 @contextmanager
-def server(text: str, device: str) -> Iterator[tuple[str, int, int]]:
-    """A server, for as long as it is needed: its host, its port and its process."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tenants.yaml"
-        file.write_text(text)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cotenant.cli.main", "serve", str(file), "--port", "0", "--device", device],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            if not url:
-                raise SystemExit("the server didn't start")
-            host, _, port = url.removeprefix("http://").rpartition(":")
-            yield host, int(port), process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+def speed_probe(models: Path, core: int) -> Iterator[Callable[[], float]]:
+    """A function that says how long bert takes back to back at the moment: the core's speed jumps."""
+    environment = os.environ | {"MODELS": str(models), "CORE": str(core), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "solo.py"), "probe"]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask() -> float:
+            print(file=process.stdin, flush=True)
+            return float(process.stdout.readline())  # type: ignore[union-attr]
+
+        ask()
+        yield ask
+        process.stdin.close()
 
 
-def row_of(answers: dict[str, list[tuple[float, int]]], costs: dict[str, float], seconds: float) -> dict[str, float]:
-    """The part of each tenant's requests within its objective, and goodput at spaced cost."""
+def one_run(system: System, scenario: str, seed: int, spaced_s: dict[str, float], options: Any) -> dict[str, Any]:
+    """Offer a scenario to a server that stands."""
+    plan = arrivals(scenario, spaced_s, seconds=options.seconds, seed=seed)
+    answers, before, after = asyncio.run(_offer(system, plan, options))
+    spent = {name: getattr(after, name) - getattr(before, name) for name in machine.Reading._fields}
     met = {
-        name: sum(status == 200 and late <= TIMES * costs[name] for late, status in seen)
+        name: [status == 200 and late <= TIMES * spaced_s[name] for late, status in seen]
         for name, seen in answers.items()
     }
-    row = {name: met[name] / max(1, len(seen)) for name, seen in answers.items()}
-    return row | {"goodput": sum(met[name] * costs[name] for name in met) / seconds}
+    return {
+        "system": system.name,
+        "scenario": scenario,
+        "seed": seed,
+        "seconds": options.seconds,
+        "asked": {name: len(seen) for name, seen in met.items()},
+        "met": {name: sum(seen) for name, seen in met.items()},
+        "served": {name: sum(status == 200 for _, status in seen) for name, seen in answers.items()},
+        "goodput": sum(sum(seen) * spaced_s[name] for name, seen in met.items()) / options.seconds,
+        "worst": min(sum(seen) / max(1, len(seen)) for seen in met.values()),
+        "took_s": round(max(late for seen in answers.values() for late, _ in seen), 3),
+        "idle": 1 - spent["device_s"] / options.seconds,
+        "steal": spent["steal_s"] / options.seconds,
+        "foreign": (spent["work_s"] - spent["ours_s"]) / options.seconds,
+    }
+
+
+async def _offer(system: System, plan: list[tuple[float, str]], options: Any) -> tuple[Any, Any, Any]:
+    """Answers, and readings at the load's begin and end: what is still answered afterwards doesn't count as use."""
+    load = asyncio.create_task(sent(system.where, system.wire, plan))
+    await asyncio.sleep(0)
+    before = machine.read(options.core)
+    await asyncio.sleep(options.seconds)
+    after = machine.read(options.core)
+    return await load, before, after
 
 
 def main(options: argparse.Namespace) -> None:
-    """Measure costs, then all scenarios."""
-    with server(tenants_file(LOOSE_MS, options.fairness), options.device) as (host, port, _):
-        costs = asyncio.run(spaced(host, port, requests(host)))
-    print(json.dumps({"spaced_ms": {name: round(1e3 * cost, 3) for name, cost in costs.items()}}))
-    objectives = {name: 1e3 * TIMES * cost for name, cost in costs.items()}
-    with server(tenants_file(objectives, options.fairness), options.device) as (host, port, _):
-        wire = requests(host)
-        for scenario, parts in LOADS.items():
-            rates = {name: part / costs[name] for name, part in parts.items()}
-            rows = []
-            for seed in range(1, options.seeds + 1):
-                stolen = steal_s()
-                answers = asyncio.run(offered(host, port, wire, rates, seconds=options.seconds, seed=seed))
-                rows.append(row_of(answers, costs, options.seconds) | {"steal": (steal_s() - stolen) / options.seconds})
-                rounded = {name: round(value, 3) for name, value in rows[-1].items()}
-                print(json.dumps({"scenario": scenario, "seed": seed, **rounded}), flush=True)
-            means = {name: round(statistics.mean(row[name] for row in rows), 3) for name in rows[0]}
-            spread = {name: round(statistics.stdev(row[name] for row in rows), 3) for name in rows[0] if len(rows) > 1}
-            print(json.dumps({"scenario": scenario, "mean": means, "sd": spread}), flush=True)
+    """One slice: costs, servers, then all runs."""
+    os.sched_setaffinity(0, {options.front})
+    options.out.mkdir(parents=True, exist_ok=True)
+    models = options.out / "models"
+    if not models.exists():
+        from tenants import make  # type: ignore[import-not-found] # in peers
+
+        make(models)
+    began = time.time()
+    costs = solo(models, options.core)
+    spaced_s = costs["spaced_s"]
+    with tempfile.TemporaryDirectory() as work, (options.out / "runs.jsonl").open("a") as out, ExitStack() as stack:
+        ground = Ground(options.envs, models, Path(work), options.core, options.front, spaced_s)
+        standing: list[System] = []
+        try:
+            for name in options.systems:
+                system = start(name, ground)
+                try:
+                    wait_ready(system)
+                except RuntimeError as error:
+                    log = (Path(work) / f"{name}.log").read_text(errors="replace")
+                    print(f"left out: {error}\n{log[-3000:]}", file=sys.stderr)
+                    system.stop()
+                    continue
+                standing.append(system)
+                system.suspend()
+            probe = stack.enter_context(speed_probe(models, options.core))
+            for seed in options.seeds:
+                turns = [(system, scenario) for system in standing for scenario in options.scenarios]
+                random.Random(seed).shuffle(turns)  # noqa: S311
+                for system, scenario in turns:
+                    before = probe()
+                    system.resume()
+                    row = one_run(system, scenario, seed, spaced_s, options)
+                    time.sleep(0.5)  # what runs for nobody any more comes to its end
+                    system.suspend()
+                    row |= {"slice": int(began), "spaced_s": spaced_s, "close_s": costs["close_s"]}
+                    row["slowdown"] = [one / costs["close_s"]["bert"] for one in (before, probe())]
+                    row["costs"] = system.costs()
+                    out.write(json.dumps(row) + "\n")
+                    out.flush()
+                    print(_line(row), flush=True)
+        finally:
+            for system in standing:
+                system.stop()
+                if seen := system.seen():
+                    told = {"slice": int(began), "system": system.name, **seen}
+                    print(json.dumps(told), flush=True)
+                    with (options.out / "seen.jsonl").open("a") as file:
+                        file.write(json.dumps(told) + "\n")
+
+
+def _line(row: dict[str, Any]) -> str:
+    parts = "/".join(f"{row['met'][name] / max(1, row['asked'][name]):.2f}" for name in row["met"])
+    return (
+        f"{row['scenario']} {row['seed']:>2} {row['system']:<16} {parts}  goodput {row['goodput']:.2f}  "
+        f"idle {row['idle']:.2f}  steal {row['steal']:.3f}  foreign {row['foreign']:.2f}  "
+        f"slowdown {row['slowdown'][0]:.2f}-{row['slowdown'][1]:.2f}"
+    )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=25.0)
-    parser.add_argument("--fairness", choices=("shares", "equal"), default="shares")
-    parser.add_argument("--device", default="cpu:1", help="One core, as in the scenarios' definition.")
+    parser.add_argument("--envs", type=Path, required=True, help="Folder with one environment for each peer.")
+    parser.add_argument("--out", type=Path, required=True, help="Folder for results and models.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 11)))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--scenarios", nargs="+", choices=list(LOADS), default=list(LOADS))
+    parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--core", type=int, default=1, help="The core that plays the device.")
+    parser.add_argument("--front", type=int, default=0, help="The core of front ends and of the load.")
     main(parser.parse_args())

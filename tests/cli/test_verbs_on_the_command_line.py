@@ -162,7 +162,9 @@ def test_doctor_ends_in_ready_or_not(monkeypatch, capsys, state, code, word):
 def test_sql_prints_rows_literally(monkeypatch, capsys, folder):
     from cotenant.store.query import Table
 
-    monkeypatch.setattr(sql, "sql", lambda query, runs: Table(("mix", "n"), (("[red]\x1b[31m", 3), (None, 1.5))))
+    monkeypatch.setattr(
+        sql, "sql", lambda query, runs, limit_s: Table(("mix", "n"), (("[red]\x1b[31m", 3), (None, 1.5)))
+    )
     assert main(["sql", "select 1", str(folder)]) == 0
     assert "[red]\\x1b[31m" in capsys.readouterr().out
     assert main(["sql", "select 1", str(folder), "--json"]) == 0
@@ -170,7 +172,7 @@ def test_sql_prints_rows_literally(monkeypatch, capsys, folder):
 
 
 def test_a_wrong_query_is_a_sentence(monkeypatch, capsys, folder):
-    def refuse(query, runs):
+    def refuse(query, runs, limit_s):
         raise QueryError("There is no table x.", hint="Tables: trials")
 
     monkeypatch.setattr(sql, "sql", refuse)

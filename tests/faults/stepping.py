@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.runner import arm
-from tests.storm import attempting, faulting
+from tests.storm import attempting
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,15 @@ class Stepped:
     room: str
     words: list[str]
     then: list[list[str]]
-    """Command lines that follow a kill. `LATEST` is the newest folder that `latest` finds, if there is one."""
-    latest: str = ""
+    """Command lines that follow a kill."""
     most: int = 1000
     """Steps to try, evenly spread."""
-    models: bool = True
-    served: bool = False
-    """The command is a server: it is sent requests, then told to end."""
 
 
 def main() -> None:
     """Attempt after attempt; gives how each kill was followed."""
     asked = Stepped(**json.loads(Path(sys.argv[1]).read_text()))
-    attempting.import_everything(models=asked.models)
+    attempting.import_everything(models=False)
     _attempt(asked, 0)  # fills the cache of descriptions: later attempts have no such steps
     steps, _ = _attempt(asked, 0)
     step = max(1, -(-steps // asked.most))
@@ -72,20 +68,13 @@ def _attempt(asked: Stepped, number: int) -> tuple[int, attempting.Ended]:
         seen.write_text(str(count()))
         return code
 
-    ended = attempting.alone(body, folder, faulting.ask if asked.served else lambda _pid, _out: None)
+    ended = attempting.alone(body, folder)
     return int(seen.read_text()) if seen.exists() else 0, ended
 
 
 def _follow(asked: Stepped, line: list[str]) -> tuple[int, str, str]:
     folder = _folder(asked)
-    found = sorted(folder.glob(asked.latest)) if asked.latest else []
-    if "LATEST" in line and not found:
-        return 0, "", ""
-    places = {"FOLDER": str(folder), "LATEST": str(found[-1].parent) if found else ""}
-    words = list(line)
-    for name, place in places.items():
-        words = [word.replace(name, place) for word in words]
-    ended = attempting.run(words, folder)
+    ended = attempting.run([word.replace("FOLDER", str(folder)) for word in line], folder)
     return ended.code, ended.out, ended.err
 
 

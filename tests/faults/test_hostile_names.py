@@ -50,7 +50,7 @@ def test_hostile_names_come_out_as_they_went_in(hostile_run, tmp_path, capsys, m
 
     # A terminal that is wide enough shows them whole.
     monkeypatch.setenv("COLUMNS", "400")
-    shown = said("show")
+    shown = said("show", "--all")
     assert all(name in shown for name in (*NAMES, GROUP))
     tenants = json.loads(said("show", "--json"))["tenants"]
     assert {tenant["tenant"] for tenant in tenants} == set(NAMES)

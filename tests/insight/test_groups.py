@@ -42,7 +42,7 @@ def test_groups_that_are_alike_are_not_told_apart():
 def test_a_small_one_beside_a_big_one_is_a_group_of_its_own():
     rows = pairs(("e1", "e2"), 0.1) + pairs(("e1", "e2"), 0.5, seed=2, times=(1.0, 20.0))
     rows = [replace(one, mix=f"m{place // 2}") for place, one in enumerate(rows)]
-    [found] = [one for one in contrasts(rows, KINDS) if "small beside big" in (one.one.name, one.other.name)]
+    [found] = [one for one in contrasts(rows, KINDS) if "a small beside a big tenant" in (one.one.name, one.other.name)]
     assert found.shown
 
 

@@ -29,6 +29,14 @@ PROMISED = {
     "h100-pcie-80gb",
     "jetson-xavier-agx",
     "jetson-orin-agx",
+    "h200-sxm5-141gb",
+    "b200-sxm-180gb",
+    "rtx-5090",
+    "rtx-pro-6000",
+    "a10g",
+    "rtx-2080-ti",
+    "l40",
+    "mi300x",
 }
 LANES = {
     "3.7": 192,
@@ -41,6 +49,9 @@ LANES = {
     "8.7": 128,
     "8.9": 128,
     "9.0": 128,
+    "9.4": 128,
+    "10.0": 128,
+    "12.0": 128,
 }
 """float32 lanes of an SM, by compute capability."""
 

@@ -123,7 +123,7 @@ def test_copies_of_a_kernel_that_fills_the_device_share_it_evenly(copies):
     """50/50 of a saturating kernel is 2x, with n tenants n x."""
     full = plain_trace(kernels=50, device_ns=5e6, occupancy=1.0, host_ns=1e5)
     alone = per_request(together([Player(full)]))[0]
-    assert np.array(per_request(together([Player(full)] * copies))) / alone == pytest.approx(copies, rel=0.03)
+    assert np.array(per_request(together([Player(full)] * copies))) / alone == pytest.approx(copies, rel=0.05)
 
 
 def test_different_kinds_hurt_each_other_less_than_two_of_a_kind():

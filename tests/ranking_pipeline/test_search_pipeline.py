@@ -171,7 +171,7 @@ class TestParts:
 class TestSimulated:
     def test_stages_have_their_kernels_and_the_hosts_time(self):
         one = spec("resnet18", batch=8, batches=3).model_copy(update={"dtype": "float32"})
-        request = request_of(one, "eager")
+        request = request_of(one)
         assert request.stages[:4] == ("load_model", "model_to_device", "first_batch", "load_data")
         assert len(np.unique(request.slot)) == len(request.stages) == 3 + 2 * 4 + 1
         assert request.waiting_ns[request.slot == 3].sum() == pytest.approx(8 / 282 * 1e9)
@@ -180,7 +180,7 @@ class TestSimulated:
 
     def test_pipelined_hosts_work_beside_the_device(self):
         one = spec("resnet18", batch=8, batches=3, mode="pipelined", workers=4).model_copy(update={"dtype": "float32"})
-        request = request_of(one, "eager")
+        request = request_of(one)
         assert request.beside_ns[request.slot == 3].sum() == pytest.approx(8 / 282 / 4 * 1e9)
         loading = np.isin(request.slot, [0, len(request.stages) - 1])
         assert request.waited_ns == request.waiting_ns[loading].sum() > 0  # a model and a score can't be had ahead

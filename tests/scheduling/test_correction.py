@@ -59,3 +59,20 @@ def test_the_spread_of_many_chunks_adds_in_quadrature():
     costs, _ = estimate(chunks=4)
     assert math.sqrt(costs.rest_variance[0]) == pytest.approx(0.002)
     assert math.sqrt(costs.rest_variance[3]) == pytest.approx(0.001)
+
+
+def test_a_chunk_that_was_stopped_for_seconds_teaches_no_more_than_one_twice_as_slow():
+    costs, speed = estimate()
+    see(costs, 0, 30.0, 1)
+    assert speed.factor < 1.1
+    assert costs.chunk_s(0, 0, 1, 1.0, spaced=False) < 0.012
+
+
+def test_on_an_idle_device_a_learnt_speed_is_forgotten():
+    costs, speed = estimate()
+    see(costs, 0, 0.020, 6)
+    slow = speed.factor
+    speed.fade(10.0, 10.5)
+    assert 1.5 < speed.factor < slow
+    speed.fade(10.0, 60.0)
+    assert speed.factor == pytest.approx(1.0, abs=0.01)

@@ -304,3 +304,27 @@ def test_events_that_contradict_what_was_said_are_errors():
         worker.arrive(0.0, 1, "a")
     with pytest.raises(SchedulingError, match="wasn't running"):
         worker.send(ChunkDone(0.1, 99, 0.0, 0.1))
+
+
+def test_a_device_that_is_believed_to_be_too_slow_for_every_request_is_tried_again_after_a_while():
+    worker = Worker(scheduler(("a", 0.025, encoder(chunks=2))))
+    believed = worker.scheduler._roster.speed
+    believed.level, believed.factor = 2.0, 7.4
+    worker.scheduler._slots[0].last_end = 0.0
+    worker.arrive(0.1, "early", "a")
+    assert worker.answers["early"].why is Why.TOO_LARGE
+    worker.arrive(30.0, "later", "a")
+    worker.run_until_idle()
+    assert worker.answers["later"].met
+
+
+def test_the_way_to_the_client_is_kept_free_but_does_not_count_as_late():
+    costs = encoder(each_s=0.010)
+    assert Worker(scheduler(("a", 0.0102, costs))).scheduler.settings.way_s == 0
+    worker = Worker(scheduler(("a", 0.025, costs), way_s=0.001))
+    worker.arrive(0.0, "first", "a")
+    worker.arrive(0.0001, "second", "a")
+    worker.arrive(0.0002, "third", "a")
+    worker.run_until_idle()
+    assert worker.answers["second"].met
+    assert isinstance(worker.answers["third"], Shed)

@@ -13,8 +13,10 @@ from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK
 SERVER = {"start": "serve {port}", "memory": "--small", "whole_memory": "--all"}
 
 
-def seen(block, trial, ms, of="chat"):
-    return SimpleNamespace(run="r", of=of, solo=True, n=10, block=block, trial=trial, mean_latency_ns=ms * 1e6)
+def seen(block, trial, ms, of="chat", verdict="valid"):
+    return SimpleNamespace(
+        run="r", of=of, solo=True, n=10, block=block, trial=trial, mean_latency_ns=ms * 1e6, verdict=verdict
+    )
 
 
 def test_idle_and_stopped_neighbours_are_told_apart():
@@ -25,6 +27,12 @@ def test_idle_and_stopped_neighbours_are_told_apart():
             "it: 20% more beside idle neighbours."
         )
     ]
+
+
+def test_a_machine_that_changed_by_more_than_that_decides_nothing():
+    stopped = [seen(STOPPED_BLOCK, 8, 9.0), seen(STOPPED_BLOCK, 9, 12.0, verdict="unstable")]
+    [sentence] = alone_sentences(three_ways([seen(0, 1, 12.0), *stopped]))
+    assert sentence.endswith("idle neighbours cost it nothing that shows (not all of these trials were valid).")
 
 
 def test_what_a_smaller_cache_costs_is_said_apart():

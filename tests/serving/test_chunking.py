@@ -24,6 +24,18 @@ def test_stages_of_blocks_are_cut_at_the_blocks():
     assert len(find_cuts(nn.ModuleDict({"stages": stages}))) == 6
 
 
+def test_stages_that_are_modules_of_their_own_are_cut_inside_too():
+    class Stage(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+
+    stages = nn.ModuleList([Stage(), Stage()])
+    assert find_cuts(nn.ModuleDict({"stages": stages})) == (
+        stages[0], *stages[0].layers, stages[1], *stages[1].layers,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)
 def test_chunks_give_the_same_bits_as_the_uncut_run(entry):
     model, inputs = stand(entry, WorkloadSpec(name=entry.name), device="cpu", dtype=torch.float32)

@@ -170,6 +170,22 @@ def test_a_killed_add_leaves_a_database_that_works(tmp_path):
     assert add([other], home)[0].how == "added"
 
 
+def test_a_failed_write_to_a_new_database_leaves_one_that_can_be_added_to(tmp_path, monkeypatch):
+    home, file = tmp_path / "db", longhorn(tmp_path / "a.csv")
+    real = index.write
+
+    def refuse(place, content):
+        if content:
+            raise OSError(28, "No space left on device")
+        real(place, content)
+
+    monkeypatch.setattr(index, "write", refuse)
+    with pytest.raises(DatabaseError, match="it is as it was before"):
+        add([file], home)
+    monkeypatch.setattr(index, "write", real)
+    assert add([file], home)[0].how == "added"
+
+
 def test_what_is_no_database_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("hello", encoding="utf-8")
     with pytest.raises(DatabaseError, match="is not a database"):

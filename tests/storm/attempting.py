@@ -106,6 +106,8 @@ def badly_ended(ended: Ended) -> str | None:
         return "not a sentence"
     if ended.peak_bytes > MEMORY_BYTES:
         return f"{ended.peak_bytes >> 20} MiB of memory"
+    if "the limit of CPU time" in ended.err:
+        return f"more than {LONGEST_S} s"
     if ended.code < 0:
         return f"killed by {signal.Signals(-ended.code).name}"
     return None

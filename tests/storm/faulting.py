@@ -38,6 +38,8 @@ CALLS = {
     "rename": (errno.EIO, errno.ENOSPC),
 }
 """Each call, and what it can fail with."""
+LEAST = 8
+"""Faults, however slow the machine is."""
 MEASURED = """name: faults
 tenants:
   a: {workload: sleep, params: {ms: 2}}
@@ -148,7 +150,7 @@ def storm(seconds: float, seed: int, shim: ctypes.CDLL) -> Tally:
         whole: dict[tuple[str, str], tuple[Ended, int]] = {}
         attempt = 0
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or sum(tally.tried.values()) < LEAST:
             rng = random.Random(f"{seed}/{attempt}")
             attempt += 1
             line = rng.choice(LINES)
@@ -157,6 +159,9 @@ def storm(seconds: float, seed: int, shim: ctypes.CDLL) -> Tally:
                 whole[line.verb, call] = _attempt(line, (call, 0, 0), (whole_room, room), shim)
                 shutil.copytree(room / "cache", whole_room / "cache", dirs_exist_ok=True)
             sound, calls = whole[line.verb, call]
+            if sound.code not in {0, 2}:
+                tally.findings.append(f"{line.verb} fails without a fault: {sound}")
+                break
             if not calls:
                 continue
             nth, code = 1 + rng.randrange(calls), rng.choice(CALLS[call])

@@ -74,6 +74,8 @@ def test_a_tenant_carries_everything_it_was_given():
         "mode": "generate",
         "tokens": 4,
         "software": "compile",
+        "quantised": "int8",
+        "parallel": 2,
         "train": False,
         "layers": "last 50%",
         "weights": "dir",
@@ -91,11 +93,13 @@ def test_a_tenant_carries_everything_it_was_given():
         "name": "gpt2-mini",
         **{
             key: entry[key]
-            for key in ("batch", "seq", "dtype", "mode", "tokens", "software", "train", "layers", "weights")
+            for key in (
+                *("batch", "seq", "dtype", "mode", "tokens", "software", "quantised", "parallel"),
+                *("train", "layers", "weights"),
+            )
         },
         "params": {"size": 3},
         "seed": 9,
-        "software": None,
         "server": None,
     }
     assert (tenant.name, tenant.of, str(tenant.load)) == ("a#1", "a", "gamma(70%, 2)")

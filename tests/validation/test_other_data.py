@@ -87,12 +87,12 @@ def test_a_fleet_without_fitted_cabinets_or_light_loads_is_compared(tmp_path):
 
 
 def test_a_data_set_that_is_asked_for_must_be_there(tmp_path):
-    with pytest.raises(DataError, match=r"There is no sharing/a100_mechanisms_nos\.csv"):
-        list(runner.run(tmp_path, ["nos"]))
+    with pytest.raises(DataError, match=r"There is no power/v100_sgemm-longhorn\.csv"):
+        list(runner.run(tmp_path, ["longhorn"]))
 
 
 def test_a_folder_with_none_of_the_files_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "DATA_SETS", ("vidur", "nos"))
+    monkeypatch.setattr(runner, "DATA_SETS", ("vidur", "longhorn"))
     with pytest.raises(DataError, match="holds none of the files"):
         list(runner.run(tmp_path))
 

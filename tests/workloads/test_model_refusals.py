@@ -118,6 +118,20 @@ def test_a_directory_is_a_workload_of_its_own(folder):
     assert answer(str(folder), layers="last 2").shape == (1, 128)
 
 
+def test_a_configuration_alone_is_enough_for_random_weights_and_for_a_simulated_gpu(folder):
+    (folder / "model.safetensors").unlink()
+    built = find(str(folder)).build(WorkloadSpec(name=str(folder), seed=3), Cpu())
+    assert built.weights == "random(3)"
+    assert find(str(folder)).properties(WorkloadSpec(name=str(folder))).params == 1_399_936
+
+
+def test_a_directory_with_pickled_weights_is_refused_as_a_workload_too(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"would run code")
+    with pytest.raises(WorkloadError, match="can run code"):
+        find(str(folder))
+
+
 def test_weights_of_another_model_or_size_are_refused(folder):
     assert "hidden_size 128, but bert-large-mini has 160" in refusal("bert-large-mini", weights=str(folder)).message
     assert "of type 'bert'" in refusal("gpt2-mini", weights=str(folder)).message

@@ -185,7 +185,7 @@ def test_the_seed_decides_the_inputs():
             "`sgemm` multiplies float32 matrices, but the tenant says `dtype: int8`",
             "the products are sgemm, dgemm, hgemm, bgemm",
         ),
-        ("sgemm", {"params": {"sise": 8}}, "`sgemm` has no param `sise`", "did you mean `size`?"),
+        ("sgemm", {"params": {"sise": 8}}, "`sgemm` has no param `sise`", "did you mean size?"),
         (
             "sgemm",
             {"params": {"inputs": "sparse"}},

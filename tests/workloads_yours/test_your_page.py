@@ -1,5 +1,6 @@
 """Every example on the page about your own workloads runs as it is printed."""
 
+import asyncio
 import os
 import re
 import runpy
@@ -72,6 +73,13 @@ def test_the_page_shows_every_form():
     assert set(FILES) == {"my_models.py", "save_model.py", "shout.py", "server.py"}
 
 
+async def _asked_once(client):
+    ended = []
+    await client.request(0, ended.append)
+    await client.close()
+    assert ended == list(range(len(client.slots)))
+
+
 @pytest.mark.parametrize(("name", "tenant"), TENANTS, ids=[f"{i}-{name}" for i, (name, _) in enumerate(TENANTS)])
 def test_every_example_runs(name, tenant, folder, request):
     tenant = dict(tenant)
@@ -90,6 +98,9 @@ def test_every_example_runs(name, tenant, folder, request):
     workload.check(spec)
     built = workload.build(spec, Here())
     try:
+        if built.client is not None:
+            asyncio.run(_asked_once(built.client))
+            return
         for _ in range(2):
             value = None
             for stage in built.stages:

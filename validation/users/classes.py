@@ -11,9 +11,13 @@ from cotenant.prediction.trust import Class, ModelError, Quantity
 from validation.users.row import UserRow
 
 Floats = NDArray[np.float64]
-TAIL = 0.04
-"""Share of the residuals that each end of an interval may miss: a little less than the 5 % of a 90 % interval, since
-the next model is not one of these."""
+TAILS = (0.05, 0.04, 0.03, 0.02, 0.01, 0.0)
+"""Shares of the residuals that each end of an interval may miss, from that of a 90 % interval down: the next model is
+not one of these, so that the largest is taken with which groups that were left out are still covered."""
+COVERED = 0.86
+"""Share of such rows that must be: a little more than the 85 % that is promised."""
+_RANGE_AND = 0.1
+"""Where even the range of all others doesn't cover them, this share of it is added at each end."""
 _FEW = 20
 """Below this many rows no quantile can be told: the range of all of them is taken, widened."""
 _WIDENED = 0.25
@@ -59,8 +63,9 @@ def errors(judged: Sequence[Judged]) -> Mapping[tuple[Class, Quantity], ModelErr
 def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
     residuals = np.array([np.log(row.measured / row.simulated) for row in rows])
     off = np.array([abs(row.simulated / row.measured - 1) for row in rows])
-    low, high = _range(residuals)
-    covered = _left_out(rows, residuals)
+    tail = _tail(rows, residuals)
+    low, high = _range(residuals, tail)
+    covered = _left_out(rows, residuals, tail)
     by_group: dict[str, list[bool]] = defaultdict(list)
     for row, inside in zip(rows, covered, strict=True):
         by_group[row.group].append(bool(inside))
@@ -72,7 +77,12 @@ def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
         kind,
         quantity,
         ModelError(
-            round(float(np.exp(low)), 4), round(float(np.exp(high)), 4), round(float(off.mean()), 4), len(rows), names
+            round(float(np.exp(low)), 4),
+            round(float(np.exp(high)), 4),
+            round(float(off.mean()), 4),
+            len(rows),
+            names,
+            f"{law}, {law_error * 100:.2g} %" if law_error < off.mean() and len(rows) >= _FEW else "",
         ),
         held_out_error=float(np.mean(held_out)) if held_out else float("nan"),
         coverage=float(np.mean(covered)),
@@ -83,23 +93,32 @@ def _judged(kind: Class, quantity: Quantity, rows: Sequence[UserRow]) -> Judged:
     )
 
 
-def _range(residuals: Floats) -> tuple[float, float]:
+def _tail(rows: Sequence[UserRow], residuals: Floats) -> float:
+    """The largest share that ends may miss; below 0: not even the range of the others is enough."""
+    enough = (tail for tail in TAILS if float(np.mean(_left_out(rows, residuals, tail))) >= COVERED)
+    return next(enough, -1.0)
+
+
+def _range(residuals: Floats, tail: float) -> tuple[float, float]:
     """Where the next residual will lie, nine times in ten."""
     if residuals.size < _FEW:
         spread = _WIDENED * float(max(np.ptp(residuals), np.abs(residuals).max()))
         return float(residuals.min()) - spread, float(residuals.max()) + spread
     n = residuals.size
-    rank = min(1.0, np.ceil((n + 1) * (1 - TAIL)) / n)
+    if tail < 0:
+        spread = _RANGE_AND * float(np.ptp(residuals))
+        return float(residuals.min()) - spread, float(residuals.max()) + spread
+    rank = min(1.0, np.ceil((n + 1) * (1 - tail)) / n)
     return float(np.quantile(residuals, 1 - rank)), float(np.quantile(residuals, rank))
 
 
-def _left_out(rows: Sequence[UserRow], residuals: Floats) -> NDArray[np.bool_]:
+def _left_out(rows: Sequence[UserRow], residuals: Floats, tail: float) -> NDArray[np.bool_]:
     """Whether each row is covered by the interval of all other groups; of a class of one group, by its own."""
     names = np.array([row.group for row in rows])
     inside = np.zeros(len(rows), dtype=np.bool_)
     for name in set(names):
         others = residuals[names != name]
-        low, high = _range(others if others.size else residuals)
+        low, high = _range(others if others.size else residuals, tail)
         mine = names == name
         inside[mine] = (residuals[mine] >= low) & (residuals[mine] <= high)
     return inside

@@ -34,16 +34,21 @@ _SOFTWARE: Mapping[str, Software] = {
     "PyTorch": "eager",
     "PyTorch AMP": "eager",
     "MXNet": "graphs",
-    "TensorFlow 1": "compile",
-    "TensorFlow 2": "compile",
+    "TensorFlow 1": "onnxruntime",
+    "TensorFlow 2": "onnxruntime",
     "Triton, ONNX Runtime": "onnxruntime",
     "Triton, ONNX Runtime with TensorRT": "tensorrt",
-    "Triton, PyTorch": "eager",
+    "Triton, PyTorch": "onnxruntime",
     "Triton, TensorRT": "tensorrt",
 }
-"""The word of a study that comes nearest. TensorFlow and MXNet have none of their own: their graphs are compiled, or
-launched without Python."""
-OWN_WORDS = {"MXNet": "mxnet", "TensorFlow 1": "tensorflow", "TensorFlow 2": "tensorflow"}
+"""The word of a study that comes nearest. TensorFlow, MXNet and TorchScript (PyTorch in Triton) have none of their own:
+they launch graphs without Python, attention as products around a softmax."""
+OWN_WORDS = {
+    "MXNet": "mxnet",
+    "TensorFlow 1": "tensorflow",
+    "TensorFlow 2": "tensorflow",
+    "Triton, PyTorch": "torchscript",
+}
 """What they are called in the table of classes: nothing that a study can say is judged by them."""
 _ROUNDED = ("TensorFlow 1", "TensorFlow 2")
 """They round products in float32 to TF32 on Ampere, which no word of a study says: those rows are left out."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from validation.users.classes import Judged
 from validation.users.row import UserRow
+from validation.users.targets import targets
 
 HEAD = """# How far to trust the simulation
 
@@ -18,6 +19,7 @@ validated" and carry the widest range of all classes.
 
 - *error*: mean of |simulated / measured - 1|; *held out*: over rows of models, mixes or GPUs that no constant was
   fitted with.
+- *interval*: as wide as rows of groups that are left out need it to be covered by those of the others.
 - *covered*: share of rows within the interval made of all **other** groups (models, mixes, GPUs); the group that is
   covered least stands beside it. A class of one group is covered by its own interval, which says little.
 - *simple law*: the nearest of a constant, a line in the number of copies or parts, and launches plus roofline, each
@@ -32,13 +34,17 @@ FITTED = """## What was fitted, on what
 | convolutions, depthwise, memory-bound kernels | ResNet-50, ViT-B/16, MobileNetV2, EfficientNet-B0 (timm) |
 | weight gradients' share | ResNets and VGGs trained on an RTX 3090 (timm) |
 | activations and norms at 0.8 and 0.6 of bandwidth | Llama-2-7B's layers, A100 (microsoft/vidur) |
-| clock that an A100 holds under tensor-core load | prefills of Llama-7B (MuxServe) |
+| clock that an A100 holds under tensor-core load | prefills of Llama-7B on all SMs (MuxServe) |
+| clocks of the A30 and the A100 PCIe | none of their rows: W per TFLOP/s, as the A100-SXM4 and the T4 have it |
+| how the clock rises on a share of the SMs | a cube root, not fitted; seen in MuxServe's prefills |
+| SMs that could draw all of the DRAM bandwidth | decoding of Llama-7B by share of SMs (MuxServe) |
 | eager launches by kind; old hosts' factor | ParvaGPU's plateaus, three language models, ResNet-50 on V100s |
 | onnxruntime, tensorrt | BERT on V100s and A100s (NVIDIA), BERT alone (Tally) |
 | vllm | Llama-7B, batches of 1 and 64 (MuxServe) |
 | turns: cost of interrupting and of yielding | three pods of YOLOS-small (nos), ten DistilGPT2 |
 | that an input's copy takes a turn of its own | seen in the mix of all five language models |
-| share of a thread block that a newcomer waits for | BERT beside the trainings of BERT and ResNet-50 (Tally) |
+| thread blocks that a newcomer waits for | BERT beside the trainings of BERT and ResNet-50 (Tally) |
+| what kernels of more thread blocks get of the SMs | pairs of ResNet-50 trainings, V100 (Gavel) |
 | priors of calibration | ResNet-50, VGG-16, DenseNet-121, MobileNetV2 (ParvaGPU) |
 
 Forms of laws were chosen with whole data sets in view, so that held-out errors are better than those of data that was
@@ -58,7 +64,7 @@ sensors, kernels) are compared in [validation-parts.md](validation-parts.md).
 
 def markdown(judged: Sequence[Judged], rows: Sequence[UserRow]) -> str:
     """The page."""
-    parts = [HEAD]
+    parts = [HEAD, *targets(judged, rows), ""]
     for title, quantity in (
         ("Times alone", "time"),
         ("Slowdown by sharing", "slowdown"),

@@ -11,6 +11,8 @@ def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
 
     An object says what it is by `to_json`; a dataclass without one is its fields.
     """
+    if hasattr(data, "to_json"):  # first: a named tuple that has one is no mere sequence
+        return plain(data.to_json())
     match data:
         case None | bool() | int() | str():
             return data
@@ -20,8 +22,6 @@ def plain(data: Any) -> Any:  # noqa: PLR0911 - one return per case
             return {str(key): plain(value) for key, value in data.items()}
         case Sequence():
             return [plain(value) for value in data]
-    if hasattr(data, "to_json"):
-        return plain(data.to_json())
     if is_dataclass(data):
         return {field.name: plain(getattr(data, field.name)) for field in fields(data)}
     if hasattr(data, "tolist"):

@@ -57,7 +57,9 @@ def list_kernels(
     find(workload).check(spec)
     gpu = open_simulated(device)
     request = gpu.request(spec)
-    costs = solo_costs(request.kernels, gpu.gpu).slowed(request.execution.slower, request.execution.gap_us * 1e3)
+    costs = solo_costs(request.kernels, gpu.gpu).slowed(
+        request.execution.slower(request.spec.dtype), request.execution.gap_us * 1e3
+    )
     return KernelTrace(
         workload=workload,
         batch=batch,

@@ -11,7 +11,7 @@ ADDRESS = "http://127.0.0.1:8700"
 LARGEST = 4 * 2**20
 
 
-def server_status(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0) -> dict[str, Any]:
+def top(address: str = ADDRESS, *, key: str | None = None, within_s: float = 5.0) -> dict[str, Any]:
     """What the server at an address says about itself: tenants, rates, attainment, refusals.
 
     Args:

@@ -28,8 +28,9 @@ def show_next(folders: "Sequence[Path]") -> None:
     from rich.text import Text
 
     where = " ".join(shlex.quote(str(folder)) for folder in folders)
+    first = shlex.quote(str(folders[0]))
     talk = Text(
-        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {where}\n"
+        f"\nagain: cotenant show {where}\npage:  cotenant report {where}\nwhy:   cotenant explain {first}\n"
         f"more:  cotenant sql {QUESTION} {where}",
         "dim",
     )

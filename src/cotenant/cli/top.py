@@ -22,11 +22,11 @@ def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     import os
     import time
 
-    from cotenant.api.top import server_status
+    from cotenant.api.top import top
     from cotenant.reporting.terminal.server import status_parts
 
     key = os.environ.get("COTENANT_KEY")
-    told = server_status(address, key=key)
+    told = top(address, key=key)
     if as_json:
         show_json(told)
         return
@@ -41,4 +41,4 @@ def command(*, address: str, every: float, once: bool, as_json: bool) -> None:
     with Live(Group(*status_parts(told)), console=screen, screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(every)
-            live.update(Group(*status_parts(server_status(address, key=key))), refresh=True)
+            live.update(Group(*status_parts(top(address, key=key))), refresh=True)

@@ -30,7 +30,7 @@ class _ListByDefault(click.Group):
 def command() -> None:
     """List what can be run; say which servers are known; write a model that servers load.
 
-    Without a verb: `list`.
+    Without a verb: `list`, with --kernels, --json and more; `cotenant workloads list --help` has them all.
     """
 
 

@@ -1,17 +1,12 @@
 """Tenants two by two, each pair on a device: the best pairs, and which to measure before trusting them."""
 
-from collections.abc import Collection
-
 import numpy as np
 
 from cotenant.planning.solver.problem import Floats, Ints
-from cotenant.prediction.interference.next_cells import next_cells
 from cotenant.prediction.interference.predictor import MEASURED, Predictor
 
-HOPE = 1.0
-"""Standard deviations by which an unmeasured pair may be better than predicted before it is left aside."""
-_MATTERS_LITTLE = 0.02
-"""Weight of a pair that no plan would use: what it tells of others still counts."""
+HOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
+"""Standard deviations by which unmeasured pairs may be better than predicted; more where less names no new pair."""
 
 
 def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
@@ -47,9 +42,10 @@ def together(slowdowns: Floats) -> Floats:
 
 
 def next_pairs(predictor: Predictor, pairs: Ints, count: int) -> list[int]:
-    """Positions of the pairs to measure for a plan: of those that it would use, whatever tells most.
+    """Positions of the pairs to measure for a plan: those that it would use, the least certain first.
 
-    A pair counts as good as it may turn out to be, so that one that was underestimated is looked at as well.
+    Once all of these are measured, pairs count as good as they may turn out to be: one that was underestimated is
+    looked at as well.
 
     Args:
         predictor: With what was measured so far.
@@ -57,22 +53,15 @@ def next_pairs(predictor: Predictor, pairs: Ints, count: int) -> list[int]:
         count: How many to name.
     """
     found = predictor.slowdowns(pairs)
-    open_ = np.flatnonzero(found.basis[:, 0] != MEASURED)
-    if not open_.size:
-        return []
-    hoped = together(_hoped(predictor, pairs, found.estimate, found.basis[:, 0]))
-    used: Collection[int] = set()
-    for worth in (together(found.estimate), hoped):
-        used = {*used, *best_pairs(worth, pairs, len(predictor.setting)).tolist()}
-    weights = np.array([1.0 if number in used else _MATTERS_LITTLE for number in open_])
-    chosen = next_cells(predictor.correction, pairs[open_], count, weights)
-    return [int(open_[place]) for place, _ in chosen]
-
-
-def _hoped(predictor: Predictor, pairs: Ints, estimate: Floats, basis: Ints) -> Floats:
-    forward, backward = pairs, pairs[:, ::-1]
-    spread = np.sqrt(
-        np.stack([predictor.correction.variance(forward), predictor.correction.variance(backward)], axis=1)
-    )
-    spread[basis == MEASURED] = 0.0
-    return np.asarray(np.maximum(estimate * np.exp(-HOPE * spread), 1.0))
+    known = found.basis[:, 0] == MEASURED
+    both = [predictor.correction.variance(pairs), predictor.correction.variance(pairs[:, ::-1])]
+    spread = np.where(known[:, None], 0.0, np.sqrt(np.stack(both, axis=1)))
+    chosen: list[int] = []
+    for hope in HOPES:
+        hoped = together(np.maximum(found.estimate * np.exp(-hope * spread), 1.0))
+        used = best_pairs(hoped, pairs, len(predictor.setting))
+        fresh = [int(place) for place in used if not known[place] and place not in chosen]
+        chosen += sorted(fresh, key=lambda place: -float(spread[place].sum()))
+        if len(chosen) >= count:
+            break
+    return chosen[:count]

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int8")
 """Number formats in the order of the codes that kernels carry."""
 
-Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper"]
+Architecture = Literal["kepler", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3"]
 
 
 class _Data(BaseModel):
@@ -31,6 +32,14 @@ class Clocks(_Data):
     def under_load(self) -> float:
         """The clock to expect under load."""
         return self.sustained or self.boost
+
+    def on_share(self, share: float) -> float:
+        """The same where only this share of the SMs may work.
+
+        Switching power goes with clock x voltage squared, and the voltage with the clock, so that a power limit leaves
+        fewer SMs the cube root more.
+        """
+        return min(self.boost, self.under_load / float(np.cbrt(share)))
 
     @model_validator(mode="after")
     def _ordered(self) -> "Clocks":
@@ -137,6 +146,8 @@ class GpuSpec(_Data):
     """What a kernel takes beside its work on a busy stream: start, fill, drain."""
     host_gb_s: float = Field(gt=0)
     """What copies between host and device reach, pinned."""
+    link_gb_s: float | None = Field(default=None, gt=0)
+    """What it can send to other GPUs (NVLink), one direction; None: over PCIe, as to the host."""
     power: Power
     thermal: Thermal
     sensor: Sensor

@@ -54,6 +54,8 @@ class ModelError:
     n: int
     """Rows behind it; 0: nothing like it was ever compared, and the range is the widest known."""
     data_set: str
+    law: str = ""
+    """A simple law that, with constants fitted to these very rows, is nearer; empty: there is none."""
 
     @property
     def validated(self) -> bool:
@@ -65,7 +67,8 @@ class ModelError:
         """`6.9 % off on average over 46 rows (timeslicing_llms)`, or that nothing is known."""
         if not self.validated:
             return "not validated"
-        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set})"
+        nearer = f"; nearer: {self.law}" if self.law else ""
+        return f"{percent(self.mean_error)} off on average over {self.n} rows ({self.data_set}){nearer}"
 
 
 def phase_of(family: str, spec: WorkloadSpec) -> Phase:
@@ -116,6 +119,6 @@ def _known() -> Mapping[tuple[Class, Quantity], ModelError]:
         return found
     for row in json.loads(FILE.read_text(encoding="utf-8")):
         kind = Class(row["family"], row["software"], row["phase"], row["sharing"], row["calibrated"])
-        error = ModelError(row["low"], row["high"], row["mean_error"], row["n"], row["data_set"])
+        error = ModelError(row["low"], row["high"], row["mean_error"], row["n"], row["data_set"], row["law"])
         found[kind, row["quantity"]] = error
     return found

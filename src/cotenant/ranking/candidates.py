@@ -127,9 +127,9 @@ def _resolved(name: str, seed: int) -> list[Candidate]:
             hint="`cotenant workloads` lists encoders, decoders and vision models",
         )
     entry = workload.entry
-    if entry.folder is None:
+    if entry.weights is None:
         return [Candidate(name, entry, None, seed)]
-    candidate = Candidate(folder.name, entry, entry.folder, seed)
+    candidate = Candidate(folder.name, entry, entry.weights, seed)
     if candidate.kind == "text" and candidate.shape["vocabulary"] is None:
         raise WorkloadError(
             f"{folder} has no vocabulary, so the model can't read the texts that it was trained to read",

@@ -15,17 +15,31 @@ SPREAD_GAIN = 0.02
 JUMP = 0.25
 """A run of surprises this large, all to one side, is a change of the device's speed and not noise."""
 JUMP_LENGTH = 3
+MOST = 0.7
+"""No single chunk teaches more than a factor of two: one that took seconds was stopped, with its process."""
+FADE_S = 5.0
+"""On an idle device a learnt speed is forgotten with this time constant: a device that is believed to be too slow for
+every request would refuse them all and never learn better."""
 
 
 class DeviceSpeed:
     """How much longer chunks take than their corrected costs say, whichever tenant's they are."""
 
-    __slots__ = ("_surprises", "factor", "level")
+    __slots__ = ("_at", "_surprises", "factor", "level")
 
     def __init__(self) -> None:
         self.level = 0.0
         self.factor = 1.0
         self._surprises: list[float] = []
+        self._at = -math.inf
+
+    def fade(self, since: float, now: float) -> None:
+        """Forget, on a device that has been idle since that time."""
+        since = max(since, self._at)
+        if now > since and self.level:
+            self.level *= math.exp((since - now) / FADE_S)
+            self.factor = math.exp(self.level)
+            self._at = now
 
     def see(self, surprise: float) -> None:
         """Learn from log(actual / predicted) of one back-to-back chunk."""
@@ -55,7 +69,7 @@ class ChunkEstimate:
 
     def see(self, took_over_one: float, speed: DeviceSpeed) -> None:
         """Learn from a back-to-back run: its time at batch 1."""
-        surprise = math.log(took_over_one / self.p50_s) - speed.level
+        surprise = _clipped(math.log(took_over_one / self.p50_s) - speed.level)
         self._spread = max(0.0, self._spread + SPREAD_GAIN * (0.9 if surprise > self._spread else -0.1))
         self._ratio += CHUNK_GAIN * surprise
         speed.see(surprise)
@@ -63,7 +77,7 @@ class ChunkEstimate:
 
     def see_spaced(self, took_over_one: float, speed: DeviceSpeed) -> None:
         """Learn from a run after a gap."""
-        surprise = math.log(took_over_one / self.spaced_s) - speed.level
+        surprise = _clipped(math.log(took_over_one / self.spaced_s) - speed.level)
         self._spaced += SPACED_GAIN * surprise
         self._apply()
 
@@ -72,6 +86,10 @@ class ChunkEstimate:
         self.spaced_s = self.base.spaced_s * math.exp(self._spaced)
         above = self.p50_s * math.expm1(self._spread)
         self.variance = above * above
+
+
+def _clipped(surprise: float) -> float:
+    return max(-MOST, min(MOST, surprise))
 
 
 class CostEstimate:

@@ -80,5 +80,5 @@ class TenantCosts:
 
     @property
     def spaced_s(self) -> float:
-        """Median device time of a typical request that comes after a gap: what it costs alone at a low rate."""
-        return sum(chunk.spaced_s for chunk in self.chunks) + (self.step.spaced_s * self.steps if self.step else 0.0)
+        """Median device time of a typical request that comes after a gap; its decode steps follow closely."""
+        return sum(chunk.spaced_s for chunk in self.chunks) + (self.step.p50_s * self.steps if self.step else 0.0)

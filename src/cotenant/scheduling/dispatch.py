@@ -102,7 +102,7 @@ class Dispatcher:
                 timely.append(job)
             elif job.tenant.contract.hard:
                 for request in tuple(job.members):
-                    if earliest > request.deadline:
+                    if earliest > request.deadline - request.way_s:
                         why = Why.DEVICE_FULL if request.conforming else Why.OVER_SHARE
                         self._answers.shed(job, request, why, now)
                 if job.members:

@@ -6,18 +6,27 @@ from cotenant.scheduling.contract import Contract
 from cotenant.scheduling.events import Arrived
 from cotenant.scheduling.tenant import Tenant
 
+LONGEST_WAY = 0.05
+"""The way to a client takes at most this part of an objective in plans."""
+
 
 class Request:
-    """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up."""
+    """One request. ``due`` orders it, never earlier than its contract; ``deadline`` is when its client gives up.
 
-    __slots__ = ("arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps")
+    ``way_s``: what its answer takes to its client; it has to be ready that much earlier.
+    """
 
-    def __init__(self, event: Arrived, contract: Contract, steps: int) -> None:
+    __slots__ = (
+        "arrived", "conforming", "cost_s", "deadline", "device_s", "due", "id", "priority", "scale", "steps", "way_s",
+    )  # fmt: skip
+
+    def __init__(self, event: Arrived, contract: Contract, steps: int, way_s: float = 0.0) -> None:
         promised = event.time + contract.within_s(steps)
         self.id = event.request
         self.arrived = event.time
         self.deadline = promised if event.deadline is None else event.deadline
-        self.due = max(promised, self.deadline)
+        self.way_s = min(way_s, LONGEST_WAY * contract.within_s(steps))
+        self.due = max(promised, self.deadline) - self.way_s
         self.scale = event.scale
         self.steps = steps
         self.priority = event.priority
@@ -47,7 +56,7 @@ class Job:
         self.steps = request.steps
         self.scale = request.scale
         self.due = request.due
-        self.deadline = request.deadline
+        self.deadline = request.deadline - request.way_s
         self.conforming = request.conforming
         self.order = order
         self.begun = False
@@ -89,7 +98,7 @@ class Job:
         """Take due time, deadline, size and standing from the members."""
         members = self.members
         self.due = min(request.due for request in members)
-        self.deadline = min(request.deadline for request in members)
+        self.deadline = min(request.deadline - request.way_s for request in members)
         self.scale = max(request.scale for request in members)
         self.conforming = any(request.conforming for request in members)
 

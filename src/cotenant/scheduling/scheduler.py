@@ -121,9 +121,11 @@ class Scheduler:
         if tenant.paused_retry_s is not None:
             self._answers.refuse(event, Why.PAUSED, tenant.paused_retry_s)
             return
+        if all(slot.running is None for slot in self._slots):
+            self._roster.speed.fade(max([slot.last_end for slot in self._slots]), now)
         costs = tenant.estimate.costs
         steps = (event.steps or costs.steps) if costs.step else 0
-        request = Request(event, tenant.contract, steps)
+        request = Request(event, tenant.contract, steps, self.settings.way_s)
         request.cost_s = cost_s = tenant.estimate.request_s(event.scale, steps)
         sheds = self._policy.sheds
         if sheds and tenant.contract.hard and now + cost_s > request.deadline:

@@ -25,6 +25,8 @@ class Settings:
     """Time constant of what a tenant asked for and attained lately."""
     quantum_s: float | None = None
     """The longest chunk that is put together from smaller ones; None: half the tightest tenant's slack."""
+    way_s: float = 0.0
+    """How long before a deadline an answer has to be ready, for its way to the client."""
     gap_s: float = 0.001
     """From which idle time on the next chunk counts as spaced."""
     backlog: float = 2.0
@@ -39,7 +41,7 @@ class Settings:
             raise SchedulingError(f"A device runs at least one chunk at a time, not {self.slots}.")
         if self.log_every < 1 or self.log_length < 1:
             raise SchedulingError("The decision log keeps at least one decision.")
-        for name in ("burst", "reserve", "margin", "backlog", "gap_s"):
+        for name in ("burst", "reserve", "margin", "backlog", "gap_s", "way_s"):
             if getattr(self, name) < 0:
                 raise SchedulingError(f"The setting {name} can't be negative.")
         if self.memory_s <= 0:

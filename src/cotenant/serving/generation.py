@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,8 @@ from cotenant.serving.service import Served
 from cotenant.serving.tenants_file import ServedTenant, TenantsFile
 from cotenant.workloads.models.serving import DEFAULT_TOKENS
 
+WAY_S = 1e-3
+"""From a worker to the client: the front end's part of a deadline."""
 Measured = Mapping[str, tuple[TenantCosts, Signature]]
 
 
@@ -78,13 +80,19 @@ class Generation:
 
 
 async def begin(
-    file: TenantsFile, measures: Measures, *, patience: Patience | None = None, measured: Measured | None = None
+    file: TenantsFile,
+    measures: Measures,
+    *,
+    allowed: Iterable[int] | None = None,
+    patience: Patience | None = None,
+    measured: Measured | None = None,
 ) -> Generation:
     """Start all that a file needs.
 
     Args:
         file: What to serve.
         measures: Gets every outcome.
+        allowed: Cores that workers may have.
         patience: With workers.
         measured: Costs that are known already, of tenants whose workloads are the same as before.
 
@@ -92,21 +100,23 @@ async def begin(
         ServingError: A tenant can't be served, or its objective lies below what a request takes alone.
     """
     conductor = Conductor(
-        Scheduler([], Settings(fairness=file.rule()), now=time.monotonic()), Crew(), observe=measures.add
+        Scheduler([], Settings(fairness=file.rule(), way_s=WAY_S), now=time.monotonic()), Crew(), observe=measures.add
     )
     generation = Generation(file, conductor)
     try:
         for lane in lanes_of(file):
             if lane.name != DEVICE:
                 generation.lanes.append(await open_lane(file, lane, measures))
-        await _open_device(generation, patience, measured)
+        await _open_device(generation, allowed, patience, measured)
     except BaseException:
         await asyncio.shield(generation.close())
         raise
     return generation
 
 
-async def _open_device(generation: Generation, patience: Patience | None, measured: Measured | None) -> None:
+async def _open_device(
+    generation: Generation, allowed: Iterable[int] | None, patience: Patience | None, measured: Measured | None
+) -> None:
     file = generation.file
     own = [name for name, tenant in file.tenants.items() if tenant.backend is None]
     if not own:
@@ -119,11 +129,14 @@ async def _open_device(generation: Generation, patience: Patience | None, measur
         return
     generation.supervisor = supervisor = Supervisor(generation.conductor, patience, measured)
     generation.measured = supervisor.known
-    await supervisor.open(orders(file, file.device), [file.tenants[name].contract(name) for name in own])
+    await supervisor.open(orders(file, file.device, allowed), [file.tenants[name].contract(name) for name in own])
 
 
-def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
-    """One worker for each group, and for each tenant that wants one of its own."""
+def orders(file: TenantsFile, device: str, allowed: Iterable[int] | None = None) -> tuple[WorkerOrder, ...]:
+    """One worker for each group, and for each tenant that wants one of its own.
+
+    ``allowed``: the cores of this machine that may be used; default: those that this thread may run on.
+    """
     groups: dict[str, list[TenantOrder]] = {}
     for name, tenant in file.tenants.items():
         if tenant.backend is not None:
@@ -131,7 +144,7 @@ def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
         home = f"/{name}" if tenant.isolation == "process" else tenant.group  # no group's name holds a slash
         order = TenantOrder(name=name, workload=tenant.spec(), largest=tenant.batch)
         groups.setdefault(home, []).append(order)
-    cores = worker_cores(device, sorted(os.sched_getaffinity(0)))
+    cores = worker_cores(device, sorted(os.sched_getaffinity(0) if allowed is None else allowed))
     threads = file.threads or (len(cores) if cores else None)
     return tuple(
         WorkerOrder(device=device, cores=cores, threads=threads, tenants=tuple(tenants)) for tenants in groups.values()
@@ -140,8 +153,15 @@ def orders(file: TenantsFile, device: str) -> tuple[WorkerOrder, ...]:
 
 def worker_cores(device: str, allowed: Sequence[int]) -> tuple[int, ...] | None:
     """Cores for the workers: those that the device names; else all but the first, which the front end keeps."""
-    if device != "cpu":
+    family, _, part = device.partition(":")
+    if family != "cpu":
         return None
+    if part:
+        from cotenant.devices import find_device
+        from cotenant.devices.cpu.cores import parse_cores
+
+        find_device(device)  # refuses cores that aren't there
+        return tuple(parse_cores(part))
     return tuple(allowed[1:]) if len(allowed) > 1 else tuple(allowed)
 
 

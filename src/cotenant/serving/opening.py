@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from cotenant.errors import SchedulingError, ServingError
@@ -14,6 +15,7 @@ from cotenant.serving.measures import Measures
 from cotenant.serving.processes.supervisor import Patience
 from cotenant.serving.service import Service
 from cotenant.serving.tenants_file import TenantsFile
+from cotenant.serving.worker.beside import kept_off
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +55,21 @@ class Opening:
         self._service: Service | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
+        self._beside = ExitStack()
+        self._allowed = os.sched_getaffinity(0)
+        """Before this process keeps off some of them."""
 
     async def open(self, file: TenantsFile) -> Service:
-        """Start the first generation."""
-        self._current = current = await begin(file, self._measures, patience=self._patience)
+        """Start the first generation; this process keeps off the cores of its workers."""
+        if not file.device.startswith("sim:"):
+            wanted = orders(file, file.device, self._allowed)
+            cores = {core for order in wanted for core in order.cores or ()}
+            self._beside.enter_context(kept_off(cores))
+        try:
+            self._current = current = await begin(file, self._measures, allowed=self._allowed, patience=self._patience)
+        except BaseException:
+            self._beside.close()
+            raise
         self._service = Service(current.conductor, file.device, self._measures, current.ready)
         self._adopt(current)
         return self._service
@@ -88,7 +101,9 @@ class Opening:
                 for name, tenant in file.tenants.items()
                 if name in before.measured and _work(before.file, name) == (tenant.spec(), tenant.batch)
             }
-            following = await begin(file, self._measures, patience=self._patience, measured=known)
+            following = await begin(
+                file, self._measures, allowed=self._allowed, patience=self._patience, measured=known
+            )
             self._current = following
             self._adopt(following)
             self._let_go(before)
@@ -101,6 +116,7 @@ class Opening:
         await asyncio.gather(*self._leaving, return_exceptions=True)
         if self._current is not None:
             await self._current.close()
+        self._beside.close()
 
     def _adopt(self, generation: Generation) -> None:
         service = self._service

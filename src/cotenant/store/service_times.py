@@ -12,14 +12,15 @@ POINTS = 200
 """Quantiles that stand for the requests of a block."""
 
 _SOLO = """
-SELECT workload, batch, seq, dtype, threads, "of", run, block,
+SELECT tenants.workload, tenants.batch, tenants.seq, tenants.dtype, tenants.threads, tenants."of", run, trials.block,
     quantile_cont(done_ns - started_ns, {points}),
     avg(done_ns - started_ns), avg(first_ns - started_ns),
     avg((done_ns - first_ns) / (tokens_out - 1)) FILTER (tokens_out > 1), max(tokens_out)
 FROM requests JOIN tenants USING (run, trial, tenant) JOIN trials USING (run, trial)
-WHERE solo AND block >= 0 AND verdict != 'invalid' AND in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
+WHERE trials.solo AND trials.block >= 0 AND trials.verdict != 'invalid'
+    AND in_window AND coalesce(ok, false) AND done_ns IS NOT NULL
     AND starts_with(coalesce(tenants.load, trials.load), 'closed')
-GROUP BY ALL ORDER BY run, block
+GROUP BY ALL ORDER BY run, trials.block
 """
 
 Key = tuple[str, int | None, int | None, str | None, int | None]

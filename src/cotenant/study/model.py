@@ -10,7 +10,7 @@ from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
 from cotenant.study.objectives import SloEntry
 from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
-from cotenant.study.spread import SPREADS, Spread
+from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.study.values import (
     AutoSeconds,
     AutoSecondsOrZero,
@@ -20,7 +20,9 @@ from cotenant.study.values import (
     Interval,
     Name,
     Options,
+    Parallel,
     Priority,
+    QuantisedName,
     Seconds,
     SecondsOrZero,
     Seed,
@@ -57,6 +59,14 @@ class TenantEntry(Frozen):
     tokens: Count | None = Field(default=None, description="How many tokens `generate` makes.", examples=[32])
     software: SoftwareName | None = Field(
         default=None, description="How it is executed; default: operator by operator (eager).", examples=["compile"]
+    )
+    quantised: QuantisedName | None = Field(
+        default=None, description="Format of the layers' weights, on simulated GPUs.", examples=["int4"]
+    )
+    parallel: Parallel = Field(
+        default=1,
+        description="GPUs over which layers are cut (tensor parallelism), on simulated GPUs.",
+        examples=[2],
     )
     train: Switch = Field(default=False, description="A training step instead of inference.")
     layers: Text = Field(
@@ -114,6 +124,8 @@ class TenantEntry(Frozen):
             mode=self.mode,
             tokens=self.tokens,
             software=self.software,
+            quantised=self.quantised,
+            parallel=self.parallel,
             train=self.train,
             layers=self.layers,
             weights=self.weights,
@@ -232,6 +244,19 @@ class Study(Frozen):
         description="Over the members of a group of devices: each in turn, all together, all combinations of up to "
         "four, or auto by the group's size; default: each.",
         examples=["each"],
+    )
+    devices: (
+        Annotated[Role, PlainValidator(one_of(*ROLES)), WithJsonSchema({"type": "string", "enum": list(ROLES)})] | None
+    ) = Field(
+        default=None,
+        description="What several machines are for (`--on ray`): replicates carry out the same blocks, workers divide "
+        "the blocks, compare is replicates that may differ in kind; default: replicates with a `spread`, else workers.",
+        examples=["workers"],
+    )
+    turns: Text | None = Field(
+        default=None,
+        description="A label of nodes (`--on ray`): devices whose nodes agree in it take turns.",
+        examples=["rack"],
     )
     before: Before | None = Field(
         default=None,

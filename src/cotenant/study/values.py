@@ -13,7 +13,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from cotenant.study.shares import is_number, share_of_one, share_written
 from cotenant.study.words import did_you_mean, expected, key_shown, shown
-from cotenant.workloads.protocol import SOFTWARE, Dtype, Software
+from cotenant.workloads.protocol import MOST_PARALLEL, QUANTISED, SOFTWARE, Dtype, Quantised, Software
 
 LONGEST_NAME = 80
 RESERVED_IN_NAMES = "/\\+#"
@@ -242,6 +242,16 @@ SoftwareName = Annotated[
     Software,
     PlainValidator(one_of(*SOFTWARE)),
     WithJsonSchema({"type": "string", "enum": list(SOFTWARE)}),
+]
+QuantisedName = Annotated[
+    Quantised,
+    PlainValidator(one_of(*QUANTISED)),
+    WithJsonSchema({"type": "string", "enum": list(QUANTISED)}),
+]
+Parallel = Annotated[
+    int,
+    PlainValidator(_whole(1, MOST_PARALLEL)),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_PARALLEL}),
 ]
 Text = Annotated[str, PlainValidator(_text("text")), WithJsonSchema({"type": "string", "minLength": 1})]
 Sentence = Annotated[str, PlainValidator(_text("a sentence", empty=True)), WithJsonSchema({"type": "string"})]

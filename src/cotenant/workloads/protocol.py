@@ -16,6 +16,10 @@ Software = Literal["eager", "compile", "graphs", "onnxruntime", "tensorrt", "vll
 SOFTWARE: tuple[Software, ...] = get_args(Software)
 """How a model is executed: operator by operator, by torch.compile, replayed as CUDA graphs, by ONNX Runtime, by a
 TensorRT engine, or by a server of language models such as vLLM."""
+Quantised = Literal["fp8", "int8", "int4"]
+QUANTISED: tuple[Quantised, ...] = get_args(Quantised)
+"""Formats of weights with fewer bits than arithmetic is done in."""
+MOST_PARALLEL = 8
 
 
 class WorkloadSpec(BaseModel):
@@ -36,6 +40,10 @@ class WorkloadSpec(BaseModel):
     """How many tokens `generate` makes."""
     software: Software | None = None
     """How it is executed; None: as the workload does by itself, which for models is `eager`."""
+    quantised: Quantised | None = None
+    """Format of the layers' weights; None: the number format. Simulated only."""
+    parallel: int = Field(default=1, ge=1, le=MOST_PARALLEL)
+    """Over how many GPUs of one kind each layer is cut (tensor parallelism). Simulated only."""
     train: bool = False
     """A training step (forward, backward, optimiser) instead of inference."""
     layers: str = "full"

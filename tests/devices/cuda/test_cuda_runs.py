@@ -66,7 +66,7 @@ def test_a_run_has_power_clocks_throttling_and_activity_in_show_and_report(own_p
         assert energy["source"] == "NVML energy counter"
         assert 0 < energy["uncertainty"] < energy["value"]
 
-    assert main(["show", str(run)]) == 0
+    assert main(["show", str(run), "--all"]) == 0
     text = capsys.readouterr().out
     assert "[torch on cpu]" in text
     assert re.search(r"a\+b, mps\[60, 40\] +1[45]\d", text)

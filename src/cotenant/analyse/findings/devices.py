@@ -61,7 +61,8 @@ def side_by_side(answer: Answer, manifests: Sequence[Mapping[str, Any]]) -> Side
     rows: dict[tuple[str, str], dict[str, Choice]] = {}
     for choice in answer.choices:
         under = ", ".join(str(getattr(choice.best.cell, name)) for name in several)
-        rows.setdefault((mix_name(choice.best.standings), under), {})[choice.best.cell.device] = choice
+        called = min((mix_name(choice.best.standings), choice.best.cell.mix), key=len)
+        rows.setdefault((called, under), {})[choice.best.cell.device] = choice
     return SideBySide(
         devices,
         tuple(

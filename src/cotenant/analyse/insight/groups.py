@@ -83,14 +83,18 @@ def _by_kind(many: Sequence[Sufferer], kinds: Mapping[str, str]) -> str | None:
     found = {kinds.get(one.tenant, "") for one in many}
     if "" in found:
         return None
-    return f"{found.pop()}s" if len(found) == 1 else f"{' beside '.join(sorted(found))}"
+    return (
+        f"{found.pop()}s"
+        if len(found) == 1
+        else " beside ".join(f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in sorted(found))
+    )
 
 
 def _by_size(many: Sequence[Sufferer]) -> str | None:
     times = [one.service_ms for one in many]
     if len(times) < 2 or not all(times):
         return None  # copies of one tenant stand for one
-    return "small beside big" if max(times) >= BIG_FROM * min(times) else "of one size"
+    return "a small beside a big tenant" if max(times) >= BIG_FROM * min(times) else "tenants of one size"
 
 
 def _contrast(sharing: str, one: tuple[str, Floats], other: tuple[str, Floats]) -> tuple[Contrast, float]:

@@ -7,7 +7,7 @@ from statistics import fmean
 from cotenant.tenancy.records import STOPPED_BLOCK, WHOLE_BLOCK, TenantObservation
 
 ALIKE = 0.05
-"""Means closer than this are called alike: they come from one trial before the run and one after it."""
+"""Means closer than this, or than the trials before and after the run are to each other, are called alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class AloneThreeWays:
     """With the neighbours stopped: before the first block and after the last."""
     whole_ms: float | None
     """With the neighbours stopped and the whole device's memory."""
+    doubtful: bool
+    """Some of these trials were not valid."""
 
 
 def three_ways(observations: Iterable[TenantObservation]) -> tuple[AloneThreeWays, ...]:
@@ -36,13 +38,19 @@ def three_ways(observations: Iterable[TenantObservation]) -> tuple[AloneThreeWay
         stopped = tuple(_ms(one) for one in around if one.block == STOPPED_BLOCK)
         whole = [_ms(one) for one in around if one.block == WHOLE_BLOCK]
         if idle and (stopped or whole):
-            found.append(AloneThreeWays(of, fmean(idle), stopped, whole[0] if whole else None))
+            doubtful = any(one.verdict != "valid" for one in group)
+            found.append(AloneThreeWays(of, fmean(idle), stopped, whole[0] if whole else None, doubtful))
     return tuple(found)
 
 
 def alone_sentences(found: Sequence[AloneThreeWays]) -> list[str]:
     """What each way of being alone came to."""
-    return [sentence for one in found for sentence in (_stopped(one), _whole(one)) if sentence]
+    return [
+        f"{sentence} (not all of these trials were valid)." if one.doubtful else f"{sentence}."
+        for one in found
+        for sentence in (_stopped(one), _whole(one))
+        if sentence
+    ]
 
 
 def _stopped(one: AloneThreeWays) -> str:
@@ -53,11 +61,11 @@ def _stopped(one: AloneThreeWays) -> str:
     change = one.idle_ms / fmean(one.stopped_ms) - 1
     verdict = (
         "idle neighbours cost it nothing that shows"
-        if abs(change) <= ALIKE
+        if abs(change) <= max(ALIKE, _apart(one.stopped_ms))
         else f"{abs(change):.0%} {'more' if change > 0 else 'less'} beside idle neighbours"
     )
     idle = f"{one.of} alone takes {one.idle_ms:.3g} ms beside idle neighbours"
-    return f"{idle}; with them stopped {times}{after}: {verdict}."
+    return f"{idle}; with them stopped {times}{after}: {verdict}"
 
 
 def _whole(one: AloneThreeWays) -> str:
@@ -66,7 +74,12 @@ def _whole(one: AloneThreeWays) -> str:
     base = fmean(one.stopped_ms) if one.stopped_ms else one.idle_ms
     change = base / one.whole_ms - 1
     cost = "the smaller share costs it nothing that shows" if abs(change) <= ALIKE else f"its share costs {change:+.0%}"
-    return f"{one.of} alone with the whole device's memory takes {one.whole_ms:.3g} ms instead of {base:.3g}: {cost}."
+    return f"{one.of} alone with the whole device's memory takes {one.whole_ms:.3g} ms instead of {base:.3g}: {cost}"
+
+
+def _apart(values: Sequence[float]) -> float:
+    """How far the trials before and after the run differ: what the machine itself changed by."""
+    return max(values) / min(values) - 1
 
 
 def _ms(seen: TenantObservation) -> float:

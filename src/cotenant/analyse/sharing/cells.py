@@ -53,7 +53,10 @@ _CONTROLS = {"clock_mhz": "{:,.0f} MHz", "power_w": "{:,.0f} W"}
 
 def settings_said(settings: str) -> str:
     """Controls as people say them: `320 W`, `boost off`; `as found` where nothing was set."""
-    found = json.loads(settings) if settings else {}
+    try:
+        found = json.loads(settings or "{}")
+    except ValueError:
+        return settings  # somebody else wrote the record
     if not isinstance(found, dict) or not found:
         return "as found"
     return ", ".join(_control_said(name, value) for name, value in found.items())

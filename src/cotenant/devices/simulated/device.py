@@ -21,6 +21,8 @@ from cotenant.prediction.calibration.solo import UNFITTED, Solo, SoloFit, fit_so
 from cotenant.prediction.gpu import DTYPES, GpuSpec
 from cotenant.prediction.kernels.columns import Floats
 from cotenant.prediction.kernels.cost import least_ns
+from cotenant.prediction.kernels.parallel import parallel
+from cotenant.prediction.kernels.quantised import quantised
 from cotenant.prediction.kernels.request import RequestKernels
 from cotenant.prediction.kernels.software import Execution
 from cotenant.prediction.memory import need
@@ -192,8 +194,15 @@ class SimulatedGpu(SingleDevice):
         spec = self.spec(spec)
         key = spec.model_dump_json()
         if key not in self._requests:
-            self._requests[key] = request_of(spec)
+            self._requests[key] = self._as_executed(request_of(spec))
         return self._requests[key]
+
+    def _as_executed(self, request: RequestKernels) -> RequestKernels:
+        """With the weights' format, and this GPU's part of what several GPUs do together."""
+        spec = request.spec
+        if spec.quantised is not None:
+            request = quantised(request, spec.quantised, self.gpu)
+        return parallel(request, spec.parallel) if spec.parallel > 1 else request
 
     def launch_ns(self, request: RequestKernels, controls: Controls) -> Floats:
         """Host time of the launches of each of a request's kernels."""

@@ -23,15 +23,18 @@ KINDS = (
     "conv3x3",
     "weight_gradient",
     "activation",
+    "all_reduce",
 )
 """What a kernel does, in the order of the codes in `Kernels.kind`.
 
 A transfer is a copy between host and device; conv3x3 is a convolution of stride 1 that needs less arithmetic than it
 says where no tensor cores do it (Winograd); weight_gradient is that of a convolution, a small product of very long
-sums, which libraries split over many blocks; an activation is pointwise too, with a function that takes long.
+sums, which libraries split over many blocks; an activation is pointwise too, with a function that takes long; an
+all_reduce adds up what several GPUs have, over their links.
 """
 
 TRANSFER = KINDS.index("transfer")
+ALL_REDUCE = KINDS.index("all_reduce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Kernels:
     k: Floats
     """Length of the sums."""
     batches: Floats
-    """Products that are independent of each other (heads, groups)."""
+    """Products that are independent of each other (heads, groups); of an all_reduce, its steps."""
     blocks: Floats
     """Thread blocks that can run at once: its parallelism."""
     working_set: Floats

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cotenant.prediction.gpu import DTYPES, GpuSpec
-from cotenant.prediction.kernels.columns import KINDS, TRANSFER, Bools, Floats, Kernels
+from cotenant.prediction.kernels.columns import ALL_REDUCE, KINDS, TRANSFER, Bools, Floats, Kernels
 from cotenant.prediction.kernels.efficiency import FITTED, Efficiency
 
 _GEMM = KINDS.index("gemm")
@@ -17,7 +17,7 @@ _DEPTHWISE = KINDS.index("depthwise")
 _ATTENTION = KINDS.index("attention")
 _EASY_TO_FEED = 1024.0
 """Operations per clock and SM up to which shared memory keeps up with the arithmetic."""
-_DOUBLED_LANES = ("8.6", "8.7", "8.9")
+_DOUBLED_LANES = ("8.6", "8.7", "8.9", "12.0")
 """Compute capabilities whose float32 peak counts lanes that are shared with integer arithmetic."""
 _PARTIAL_SUM_BYTES = 8.0
 """A split product writes and reads each partial result in float32."""
@@ -73,9 +73,10 @@ class _Part:
     l2_bytes: float
 
     def reach(self, used: Floats, efficiency: Efficiency) -> Floats:
-        """Share of the part's bandwidth that this many SMs can use."""
-        needed = efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s)
-        return np.minimum(1.0, used / max(1.0, needed))
+        """Share of the part's bandwidth that this many SMs can use: what they keep under way, and DRAM, in series."""
+        knee = max(1.0, efficiency.saturating * self.gpu.sms * (self.bandwidth / self.gpu.bandwidth_gb_s))
+        all_of_them = self.gpu.sms / max(1.0, efficiency.saturating * self.gpu.sms)
+        return np.minimum(1.0, _in_series(used / knee) / _in_series(np.asarray(all_of_them)))
 
 
 def solo_costs(
@@ -126,8 +127,12 @@ def solo_costs(
     l2_rate = efficiency.l2_bytes_per_clock * gpu.clocks_mhz.boost * part.clock * used * 1e-3
     l2 = (kernels.read + kernels.written) / l2_rate
     fixed = kernels.launches * gpu.launch_us * 1e3 + (partial > 0) * efficiency.split_us * 1e3
-    transfers = kernels.kind == TRANSFER
-    wire = kernels.written / gpu.host_gb_s
+    sums = kernels.kind == ALL_REDUCE
+    transfers = (kernels.kind == TRANSFER) | sums
+    link = (gpu.link_gb_s or gpu.host_gb_s) * efficiency.link
+    wire = np.where(
+        sums, kernels.written / link + kernels.batches * efficiency.hop_us * 1e3, kernels.written / gpu.host_gb_s
+    )
     compute, memory, l2 = (np.where(transfers, 0.0, values) for values in (compute, memory, l2))
     busy = np.where(transfers, wire, _overlapped(efficiency.overlap, compute, memory, l2))
     return Costs(
@@ -155,6 +160,10 @@ def least_ns(kernels: Kernels, gpu: GpuSpec) -> float:
     """What no software can beat: all arithmetic at the highest rate, float32 rounded where tensor cores take it so."""
     rates = np.array([max(gpu.vector_rate(dtype), gpu.tensor_rate(dtype) or 0.0) for dtype in DTYPES])
     return float((kernels.flops / rates[kernels.dtype]).sum() * 1e9)
+
+
+def _in_series(demand: Floats) -> Floats:
+    return np.asarray(demand / np.sqrt(1.0 + demand**2))
 
 
 def _overlapped(exponent: float, *times: Floats) -> Floats:

@@ -8,7 +8,7 @@ Where they come from, and what is held out when they are judged:
   an RTX 3090 (huggingface/pytorch-image-models, Apache-2.0), judged on all other models of these families;
 - what Volta's tensor cores get: ResNet-50 and BERT on V100s (NVIDIA/DeepLearningExamples), judged on A100 and T4;
 - doubled lanes: ViT-B/16 in float32 on an RTX A5000 (hpides/alsatian);
-- attention on other architectures, Kepler, Pascal, Ada and Hopper: no measurement behind them, estimates.
+- attention on other architectures, Kepler, Pascal, Ada, Hopper, Blackwell and CDNA 3: estimates, no measurement.
 """
 
 from collections.abc import Mapping
@@ -43,8 +43,8 @@ class Efficiency:
     """0: a last wave that is nearly empty costs as much as a full one; 1: as much as its share."""
     overlap: float = 3.9
     """Exponent of how arithmetic and memory times add up; the larger, the better they overlap."""
-    saturating: float = 0.59
-    """Share of the SMs that is needed to use all of the DRAM bandwidth."""
+    saturating: float = 0.35
+    """Share of the SMs that could draw the whole DRAM bandwidth if nothing else held them back."""
     dram: Mapping[str, float] = field(
         default_factory=lambda: {
             "gemm": 0.81,
@@ -59,9 +59,14 @@ class Efficiency:
             "conv3x3": 0.68,
             "weight_gradient": 0.68,
             "activation": 0.8,
+            "all_reduce": 1.0,
         }
     )
     """Share of the DRAM bandwidth, by kind of kernel."""
+    link: float = 0.8
+    """Share of the links' bandwidth between GPUs that sums over them get; an estimate."""
+    hop_us: float = 2.5
+    """Time of each step of such a sum beside what it moves; an estimate."""
     convolution: float = 0.89
     """What a convolution gets of a product of the same size."""
     gradient: float = 0.8
@@ -86,6 +91,8 @@ class Efficiency:
             "ampere": 0.6,
             "ada": 0.6,
             "hopper": 0.5,
+            "blackwell": 0.5,
+            "cdna3": 0.3,
         }
     )
     """Share of the peak that attention gets, by architecture: newer ones have fused kernels made for them."""
@@ -98,6 +105,8 @@ class Efficiency:
             "ampere": 1.0,
             "ada": 1.0,
             "hopper": 1.0,
+            "blackwell": 1.0,
+            "cdna3": 0.7,
         }
     )
     """What libraries get out of an architecture's tensor cores, against Ampere's."""

@@ -43,10 +43,17 @@ class Execution:
     """What each kernel takes longer to begin on the device."""
     before_us: float = 30.0
     """Host time of a request before its first launch."""
+    item_us: float = 0.0
+    """More of that for each item of its batch: a server's schedule and sampling go sequence by sequence."""
     after_us: float = 15.0
     """Host time of a request after its last kernel."""
-    slower: float = 1.0
-    """Its kernels against those of the best library."""
+    half_slower: float = 1.0
+    """Its kernels in half precision against those of the best library: between products it converts to float32 and
+    back. In float32 all software calls the same libraries."""
+
+    def slower(self, dtype: str | None) -> float:
+        """Its kernels in this number format against those of the best library."""
+        return 1.0 if dtype == "float32" else self.half_slower
 
     def kernels(self, operators: Sequence[Operator]) -> Kernels:
         """The kernels that these operators become."""
@@ -68,8 +75,8 @@ EXECUTIONS: Mapping[Software, Execution] = {
     "compile": Execution("compile", launch_us=10.0, before_us=150.0),
     "graphs": Execution("eager", launch_us=1.0, before_us=60.0),
     "onnxruntime": Execution(
-        "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, slower=1.35
+        "eager", attention="unfused", tf32="all", launch_us=3.0, gap_us=1.0, before_us=300.0, half_slower=1.35
     ),
-    "tensorrt": Execution("engine", tf32="all", launch_us=2.0, gap_us=1.0, before_us=400.0, slower=1.2),
-    "vllm": Execution("served", launch_us=28.0, before_us=1000.0),
+    "tensorrt": Execution("engine", tf32="all", launch_us=2.0, gap_us=1.0, before_us=400.0, half_slower=1.2),
+    "vllm": Execution("served", launch_us=22.0, before_us=1000.0, item_us=25.0),
 }

@@ -1,9 +1,9 @@
 """How fast kernels go that are on the device at once: the law of sharing, compiled, used by the engine.
 
-An SM is given away anew whenever a thread block ends, so that kernels of one priority share SMs evenly: who wants less
-than an even part gets what it wants. Higher priorities come first. DRAM bandwidth is then shared evenly too. Kernels in
-different domains (partitions of the device) don't meet. How long a newcomer waits for the first blocks to end is the
-engine's business.
+An SM is given away anew whenever a thread block ends. Who gets it is neither first come, first served nor even: a
+kernel with more blocks still to start gets more, by a power of them (`weight`), and who wants less than its part gets
+what it wants. Higher priorities come first. DRAM bandwidth is then shared evenly. Kernels in different domains
+(partitions of the device) don't meet. How long a newcomer waits for the first blocks to end is the engine's business.
 
 Tensor cores, and the way from an SM to the L2, belong to the SM: whoever gets a share of the SMs gets that share of
 them, so that they need no law of their own. Not modelled: kernels beside each other push each other's data out of
@@ -24,6 +24,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     order: Ints,
     occupancy: Floats,
     dram: Floats,
+    weight: Floats,
     sm_domain: Ints,
     dram_domain: Ints,
     priority: Ints,
@@ -37,6 +38,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
         order: Their tenants, higher priorities first.
         occupancy: By tenant, the share of its SM domain that its kernel holds.
         dram: By tenant, the share of its DRAM domain's bandwidth that its kernel draws at full speed.
+        weight: By tenant, of its kernel's claim on SMs that become free.
         sm_domain: By tenant.
         dram_domain: By tenant.
         priority: By tenant.
@@ -53,7 +55,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
         end = begin + 1
         while end < count and priority[order[end]] == priority[order[begin]]:
             end += 1
-        _share_sms(begin, end, order, occupancy, sm_domain, left, rate)
+        _share_sms(begin, end, order, occupancy, weight, sm_domain, left, rate)
         begin = end
     wanted = 0.0
     for place in range(count):
@@ -71,33 +73,36 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _share_sms(  # noqa: C901, PLR0917 - as above, in one loop
-    begin: int, end: int, order: Ints, occupancy: Floats, sm_domain: Ints, left: Floats, rate: Floats
+    begin: int, end: int, order: Ints, occupancy: Floats, weight: Floats, sm_domain: Ints, left: Floats, rate: Floats
 ) -> None:
-    """Share what is left of each domain evenly among kernels of one priority."""
+    """Share what is left of each domain by weight among kernels of one priority."""
     for place in range(begin, end):
         rate[order[place]] = -1.0
     for place in range(begin, end):
         if rate[order[place]] >= 0.0:
             continue
         domain = sm_domain[order[place]]
-        room, open_ = left[domain], 0
+        room, open_, claims = left[domain], 0, 0.0
         for other in range(place, end):
             if sm_domain[order[other]] == domain:
                 open_ += 1
+                claims += weight[order[other]]
         while open_ > 0:
-            part, settled = room / open_, 0
+            part, settled, met = max(room, 0.0) / claims, 0, 0.0
             for other in range(place, end):
                 tenant = order[other]
-                if sm_domain[tenant] == domain and rate[tenant] < 0.0 and occupancy[tenant] <= part:
+                if sm_domain[tenant] == domain and rate[tenant] < 0.0 and occupancy[tenant] <= part * weight[tenant]:
                     rate[tenant] = 1.0
                     room -= occupancy[tenant]
+                    met += weight[tenant]
                     settled += 1
             open_ -= settled
+            claims -= met
             if settled == 0:
                 for other in range(place, end):
                     tenant = order[other]
                     if sm_domain[tenant] == domain and rate[tenant] < 0.0:
-                        rate[tenant] = part / occupancy[tenant]
+                        rate[tenant] = part * weight[tenant] / occupancy[tenant]
                 room, open_ = 0.0, 0
         left[domain] = max(room, 0.0)
 
@@ -132,7 +137,14 @@ def _share_dram(  # noqa: PLR0917 - as above
             rate[tenant] = level / dram[tenant]
 
 
-def rates(occupancy: Floats, dram: Floats, *, sm_domain: Ints | None = None, dram_domain: Ints | None = None) -> Floats:
+def rates(
+    occupancy: Floats,
+    dram: Floats,
+    *,
+    weight: Floats | None = None,
+    sm_domain: Ints | None = None,
+    dram_domain: Ints | None = None,
+) -> Floats:
     """Speeds of kernels of one priority that are resident together. For reading and for tests."""
     count = occupancy.size
     nowhere = np.zeros(count, np.int64)
@@ -142,6 +154,7 @@ def rates(occupancy: Floats, dram: Floats, *, sm_domain: Ints | None = None, dra
         np.arange(count),
         occupancy,
         dram,
+        np.ones(count) if weight is None else weight,
         nowhere if sm_domain is None else sm_domain,
         nowhere if dram_domain is None else dram_domain,
         nowhere,

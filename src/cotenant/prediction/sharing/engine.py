@@ -100,7 +100,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
 
     Args:
         kernels: One row per kernel of all tenants: duration, occupancy, dram, tensor, launch, launches so far,
-            block, holds, whether the host waits for it.
+            block, holds, whether the host waits for it, weight.
         slots: Stage of each kernel.
         spans: First and last + 1 kernel of each tenant.
         host: Per tenant: before, after, first-output kernel (-1: none), its SM and DRAM domains' parts of the device.
@@ -129,7 +129,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
     rate, occupancy, dram, tensor = np.zeros(tenants), np.zeros(tenants), np.zeros(tenants), np.zeros(tenants)
     free = np.ones(tenants)
     sm_domain, dram_domain, priority = domains[:, 0].copy(), domains[:, 1].copy(), domains[:, 3].copy()
-    block, holds = np.zeros(tenants), np.zeros(tenants)
+    block, holds, weight = np.zeros(tenants), np.zeros(tenants), np.ones(tenants)
     sliced = slice_ns > 0
     written = 0
     now = device[NOW_NS]
@@ -140,7 +140,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         tenant = order[place]
         k = spans[tenant, 0] + ints[tenant, KERNEL]
         occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
-        block[tenant], holds[tenant] = kernels[k, 6], kernels[k, 7]
+        block[tenant], holds[tenant], weight[tenant] = kernels[k, 6], kernels[k, 7], kernels[k, 9]
     changed = True
     unfinished, hosting, shares_host = 0, 0, False
     for tenant in range(tenants):
@@ -154,7 +154,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
         # 1. Speeds of what is on the device
         if changed and count > 0:
             if not sliced:
-                fill_rates(count, order, occupancy, dram, sm_domain, dram_domain, priority, free, rate)
+                fill_rates(count, order, occupancy, dram, weight, sm_domain, dram_domain, priority, free, rate)
             else:
                 active = int(device[ACTIVE])
                 found = False
@@ -296,7 +296,11 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                         kernels[k + 1, 2],
                         kernels[k + 1, 3],
                     )
-                    block[tenant], holds[tenant] = kernels[k + 1, 6], kernels[k + 1, 7]
+                    block[tenant], holds[tenant], weight[tenant] = (
+                        kernels[k + 1, 6],
+                        kernels[k + 1, 7],
+                        kernels[k + 1, 9],
+                    )
                     if count > 1 and not sliced:
                         place = 0
                         while order[place] != tenant:
@@ -400,7 +404,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
             ints[tenant, STATE] = RESIDENT
             floats[tenant, LEFT_NS] = kernels[k, 0]
             occupancy[tenant], dram[tenant], tensor[tenant] = kernels[k, 1], kernels[k, 2], kernels[k, 3]
-            block[tenant], holds[tenant] = kernels[k, 6], kernels[k, 7]
+            block[tenant], holds[tenant], weight[tenant] = kernels[k, 6], kernels[k, 7], kernels[k, 9]
             place = count
             while place > 0 and domains[order[place - 1], 3] < domains[tenant, 3]:
                 order[place] = order[place - 1]

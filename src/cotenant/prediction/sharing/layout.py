@@ -19,7 +19,17 @@ TURNS = Slicing(slice_ns=2e6, interrupt_ns=0.217e6, yield_ns=0.15e6)
 """The driver's turns. The length of a slice is the driver's usual one; the cost of interrupting, 11 % of a slice, was
 fitted on three pods of YOLOS-small (nos, A100); that of a switch without interruption on ten DistilGPT2 (A100)."""
 
-GREEN_SMS = {"kepler": 0, "pascal": 1, "volta": 2, "turing": 2, "ampere": 4, "ada": 4, "hopper": 8}
+GREEN_SMS = {
+    "kepler": 0,
+    "pascal": 1,
+    "volta": 2,
+    "turing": 2,
+    "ampere": 4,
+    "ada": 4,
+    "hopper": 8,
+    "blackwell": 8,
+    "cdna3": 0,
+}
 """Green contexts take SMs in groups of this size (CUDA driver API, cuDevSmResourceSplitByCount); 0: not at all."""
 
 
@@ -39,6 +49,8 @@ class Part:
     dram_share: float = 1.0
     """Part of bandwidth and L2 that its DRAM domain has."""
     label: str | None = None
+    loaded: float = 1.0
+    """Share of the GPU's SMs on which somebody may run: where the others stay idle, power allows a higher clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,7 @@ def whole_of(gpu: GpuSpec) -> Part:
 def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Part, ...]:
     """MPS: all SMs are common ground, a share caps how many of them a tenant may use at once."""
     percents = [percent_of_sms(share, "mps") for share in shares] or [100.0] * count
+    loaded = min(1.0, sum(percents) / 100)
     return tuple(
         Part(
             sms=max(1, int(gpu.sms * percent / 100)),
@@ -128,6 +141,7 @@ def _capped(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Pa
             domain_sms=gpu.sms,
             memory_bytes=gpu.memory_bytes,
             label=f"{percent:g} %" if shares else None,
+            loaded=loaded,
         )
         for percent in percents
     )
@@ -147,7 +161,14 @@ def _green(gpu: GpuSpec, shares: Sequence[float | str], count: int) -> tuple[Par
             f"the shares of `green` add up to {sum(percents):g} %", hint="parts don't overlap: at most 100 %"
         )
     return tuple(
-        Part(sms=size, sm_domain=index, domain_sms=size, memory_bytes=gpu.memory_bytes, label=f"{size} SMs")
+        Part(
+            sms=size,
+            sm_domain=index,
+            domain_sms=size,
+            memory_bytes=gpu.memory_bytes,
+            label=f"{size} SMs",
+            loaded=sum(sizes) / gpu.sms,
+        )
         for index, size in enumerate(sizes)
     )
 
@@ -178,6 +199,7 @@ def _instances(
                 )
     else:
         names = _best_cut(gpu, tenants, needs)
+    loaded = min(1.0, sum(profiles[name].sms for name in names) / gpu.sms)
     return tuple(
         Part(
             sms=profiles[name].sms,
@@ -187,6 +209,7 @@ def _instances(
             dram_domain=index,
             dram_share=profiles[name].memory_slices / gpu.mig.memory_slices,
             label=name,
+            loaded=loaded,
         )
         for index, name in enumerate(names)
     )

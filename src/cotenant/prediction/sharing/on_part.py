@@ -33,7 +33,7 @@ def on_part(
         launch_ns: Host time of each kernel's launches; None: what is usual for its software.
         fit: How its times on the user's machine differ.
         measured_ms: A measured time of its kernels alone on the whole GPU, which scales all of them.
-        clock_mhz: None: the clock that costs assume.
+        clock_mhz: None: the clock that the GPU holds with this share of its SMs at work.
     """
     costs = solo_costs(
         request.kernels,
@@ -41,8 +41,8 @@ def on_part(
         sms=part.sms,
         bandwidth_share=part.dram_share,
         l2_share=part.dram_share,
-        clock_mhz=clock_mhz,
-    ).slowed(request.execution.slower * fit.device, request.execution.gap_us * 1e3)
+        clock_mhz=clock_mhz or gpu.clocks_mhz.on_share(part.loaded),
+    ).slowed(request.execution.slower(request.spec.dtype) * fit.device, request.execution.gap_us * 1e3)
     if measured_ms is not None:
         alone = solo_costs(request.kernels, gpu).total_ns
         costs = calibrated(costs, costs.total_ns * measured_ms * 1e6 / alone)
@@ -54,7 +54,8 @@ def on_part(
         launch_ns=(request.execution.launch_ns(request.kernels, gpu.architecture) if launch_ns is None else launch_ns)
         * fit.host,
         slot=request.slot,
-        before_us=request.execution.before_us * fit.host + fit.item_ns * request.spec.batch / 1e3,
+        before_us=(request.execution.before_us + request.execution.item_us * request.spec.batch) * fit.host
+        + fit.item_ns * request.spec.batch / 1e3,
         after_us=request.execution.after_us * fit.host,
     )
 

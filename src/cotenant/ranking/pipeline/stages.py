@@ -205,7 +205,7 @@ def set_up(entry: ModelEntry, spec: WorkloadSpec, options: SearchOptions, *, dev
             "torch": torch.__version__,
         },
         seed=spec.seed,
-        rankable=entry.folder is not None and own_labels and spec.layers == "full" and options.joined is None,
+        rankable=entry.weights is not None and own_labels and spec.layers == "full" and options.joined is None,
     )
 
 
@@ -276,11 +276,11 @@ def feature_width(entry: ModelEntry, spec: WorkloadSpec) -> int:
 def _with_weights(entry: ModelEntry, module: nn.Module, seed: int, dtype: torch.dtype) -> nn.Module:
     """The module with random weights or, where the candidate is a directory, with those in it."""
     materialise(module, device="cpu", dtype=dtype, seed=seed)
-    if entry.folder is None:
+    if entry.weights is None:
         return module
     from cotenant.workloads.models.weights import load
 
-    given = load(entry, feature_mode(entry), entry.folder, dtype=dtype, seed=seed).state_dict()
+    given = load(entry, feature_mode(entry), entry.weights, dtype=dtype, seed=seed).state_dict()
     own = module.state_dict()
     for name, place in own.items():
         # Every part (trunk, heads, slice) keeps the whole model's names behind the last `model.` of its own.

@@ -68,7 +68,7 @@ class SearchPipeline:
         return Built(
             stages=_stages(shared, options),
             dtype=spec.dtype or place.default_dtype,
-            weights=entry.folder or f"random({spec.seed})",
+            weights=entry.weights or f"random({spec.seed})",
             seq=shared.seq,
             facts=shared.facts,
             close=shared.close,

@@ -7,11 +7,13 @@ from rich.text import Text
 from cotenant.analyse.decision import Choice
 from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.findings.devices import SideBySide
-from cotenant.reporting.terminal.answer import STYLES, WORDS, compact
+from cotenant.reporting.terminal.answer import STYLES, compact
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
 MOST_ROWS = 10
+WIDEST_MIX = 26
+MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 
 def side_by_side_parts(found: SideBySide, *, everything: bool = False) -> tuple[RenderableType, ...]:
@@ -20,9 +22,9 @@ def side_by_side_parts(found: SideBySide, *, everything: bool = False) -> tuple[
     parts: list[RenderableType] = [Group(Text(literal(first), "bold"), *(Text(literal(one)) for one in others))]
     rows = found.rows if everything else found.rows[:MOST_ROWS]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("mix", overflow="ellipsis", no_wrap=True)
+    table.add_column("mix", overflow="ellipsis", no_wrap=True, max_width=WIDEST_MIX)
     for device in found.devices:
-        table.add_column(literal(device.removeprefix("sim:")), overflow="fold")
+        table.add_column(literal(device.removeprefix("sim:")), overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(literal(f"{row.mix}{', ' + row.under if row.under else ''}"), *map(_cell, row.choices))
     parts.append(table)
@@ -38,5 +40,6 @@ def _cell(choice: Choice | None) -> Text:
         return Text(NOTHING, "dim")
     said = objectives(choice.best)
     kept = f", {said}" if said and said != "all kept" else ""
-    work = f"{compact(choice.best.cell.sharing)} {without_interval(choice.best.work, ratio)}x"
-    return Text(literal(f"{WORDS[choice.verdict]}: {work}{kept}"), STYLES[choice.verdict])
+    done = without_interval(choice.best.work, ratio)
+    work = f"{compact(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
+    return Text(literal(f"{MARKS[choice.verdict]} {work}{kept}"), STYLES[choice.verdict])

@@ -11,8 +11,8 @@ FEWEST = 2
 def find_cuts(model: nn.Module) -> tuple[nn.Module, ...]:
     """The modules before which a forward pass may stop, in the order of the model's definition.
 
-    Layers live in `ModuleList`s and `Sequential`s. The outermost of them are taken, and a list whose items are lists
-    themselves (stages of blocks) is taken at its items' items.
+    Layers live in `ModuleList`s and `Sequential`s. Where layers hold such lists themselves (stages of blocks, blocks of
+    convolutions), there is a cut before each of those too: cuts are put together by time afterwards.
     """
     cuts: list[nn.Module] = []
     _collect(model, cuts)
@@ -34,6 +34,7 @@ def _take(item: nn.Module, cuts: list[nn.Module]) -> None:
             _take(inner, cuts)
     else:
         cuts.append(item)
+        _collect(item, cuts)
 
 
 def spread(cuts: Sequence[nn.Module], most: int) -> tuple[nn.Module, ...]:

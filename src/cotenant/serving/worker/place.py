@@ -89,11 +89,13 @@ def find_place(device: str, cores: Sequence[int] | None = None, threads: int | N
     """
     family, _, part = device.partition(":")
     if family == "cpu":
-        from cotenant.devices import find_device
-        from cotenant.devices.cpu.cores import parse_cores
+        if part and cores is None:
+            from cotenant.devices import find_device
+            from cotenant.devices.cpu.cores import parse_cores
 
-        find_device(device)  # refuses cores that aren't there
-        return CpuPlace(parse_cores(part) if part and cores is None else cores, threads)
+            find_device(device)  # refuses cores that aren't there
+            cores = parse_cores(part)
+        return CpuPlace(cores, threads)
     if family == "cuda":
         import torch
 

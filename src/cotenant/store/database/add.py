@@ -92,6 +92,8 @@ def _commit(home: Path, staged: Sequence[tuple[Source, Staged | None]]) -> tuple
     current = index.read(home)
     results: list[Added] = []
     replaced: list[Source] = []
+    if not (home / index.NAME).exists():
+        index.write(home, current)  # first: files without an index would be a database that lost its index
     for source, rows in staged:
         there = current.get(source.key)
         if rows is None or (there is not None and there.version == source.version):

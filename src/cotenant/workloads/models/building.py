@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.execution import executed
 from cotenant.workloads.models.filling import materialise
@@ -20,6 +21,11 @@ from cotenant.workloads.slices import Blocks, Tail, find_blocks, plan_cut
 
 def build_model(entry: ModelEntry, spec: WorkloadSpec, place: Place) -> Built:
     """The model with its weights and inputs on the place, and the stages of a request."""
+    if spec.quantised or spec.parallel > 1:
+        raise WorkloadError(
+            f"{entry.name}: `{'quantised' if spec.quantised else 'parallel'}` is simulated only",
+            hint="measure a server that does it, such as vLLM, as a tenant: `workload: openai:http://...`",
+        )
     device = place.torch_device
     dtype_name = spec.dtype or place.default_dtype
     dtype: torch.dtype = getattr(torch, dtype_name)

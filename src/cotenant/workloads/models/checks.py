@@ -81,6 +81,14 @@ def _check_software(entry: ModelEntry, spec: WorkloadSpec) -> None:
         raise WorkloadError(
             f"{entry.name}: `software: {spec.software}` runs inference, not training", hint="use eager or compile"
         )
+    if spec.train and (spec.quantised or spec.parallel > 1):
+        raise WorkloadError(
+            f"{entry.name}: `quantised` and `parallel` are for inference", hint="leave them out of a training step"
+        )
+    if (spec.quantised or spec.parallel > 1) and entry.family not in ("encoder", "decoder", "seq2seq"):
+        raise WorkloadError(
+            f"{entry.name}: `quantised` and `parallel` are for models of language", hint="leave them out here"
+        )
     if spec.mode in ("decode", "generate") and spec.software in ("onnxruntime", "tensorrt"):
         raise WorkloadError(
             f"{entry.name}: `software: {spec.software}` has no cache of keys and values for mode {spec.mode}",

@@ -6,23 +6,24 @@ from typing import Any
 from cotenant.workloads.models.entry import DECODER_MODES, Architecture, ModelEntry
 
 
-def _causal(stem: str, model_type: str) -> Architecture:
+def causal(stem: str, model_type: str, *, config: str | None = None) -> Architecture:
+    """A decoder of transformers, whose classes are named after this stem."""
     head = "LMHeadModel" if stem == "GPT2" else "ForCausalLM"
     classes = dict.fromkeys(DECODER_MODES, f"{stem}{head}")
-    return Architecture("transformers", f"{stem}Config", classes, trains="forward", model_type=model_type)
+    return Architecture("transformers", config or f"{stem}Config", classes, trains="forward", model_type=model_type)
 
 
-GPT2 = _causal("GPT2", "gpt2")
-LLAMA = _causal("Llama", "llama")
-MISTRAL = _causal("Mistral", "mistral")
-QWEN2 = _causal("Qwen2", "qwen2")
-QWEN3 = _causal("Qwen3", "qwen3")
-DEEPSEEK_V2 = _causal("DeepseekV2", "deepseek_v2")
+GPT2 = causal("GPT2", "gpt2")
+LLAMA = causal("Llama", "llama")
+MISTRAL = causal("Mistral", "mistral")
+QWEN2 = causal("Qwen2", "qwen2")
+QWEN3 = causal("Qwen3", "qwen3")
+DEEPSEEK_V2 = causal("DeepseekV2", "deepseek_v2")
 
-_TIED = "language head tied to the token embeddings, counted once"
-_UNTIED = "with its own language head"
+TIED = "language head tied to the token embeddings, counted once"
+UNTIED = "with its own language head"
 _MINI_GPT2 = {"n_embd": 128, "n_layer": 4, "n_head": 4, "n_positions": 512, "vocab_size": 2048}
-_MINI_LLAMA = {
+MINI_LLAMA: Mapping[str, Any] = {
     "vocab_size": 2048,
     "hidden_size": 128,
     "intermediate_size": 448,
@@ -42,7 +43,7 @@ def _gpt2(name: str, width: int, layers: int, heads: int, *, params: int, hub_id
         config={"n_embd": width, "n_layer": layers, "n_head": heads},
         mini={**_MINI_GPT2, "n_layer": mini_layers},
         params=params,
-        counted=_TIED,
+        counted=TIED,
         source=f"huggingface.co/{hub_id}",
         seq=128,
         max_seq=1024,
@@ -50,7 +51,7 @@ def _gpt2(name: str, width: int, layers: int, heads: int, *, params: int, hub_id
     )
 
 
-def _modern(
+def modern(
     name: str,
     architecture: Architecture,
     config: Mapping[str, Any],
@@ -62,6 +63,7 @@ def _modern(
     about: str,
     max_seq: int,
 ) -> ModelEntry:
+    """A decoder whose configuration says how many positions it takes."""
     return ModelEntry(
         name=name,
         family="decoder",
@@ -117,13 +119,13 @@ def _llama(name: str, generation: str, sizes: tuple[int, int, int, int, int], pa
         "num_key_value_heads": shared,
         "head_dim": width // heads,
     }
-    return _modern(
+    return modern(
         name,
         LLAMA,
         config,
-        {**_MINI_LLAMA, "head_dim": 32},
+        {**MINI_LLAMA, "head_dim": 32},
         params=params,
-        counted=_UNTIED,
+        counted=UNTIED,
         hub_id=hub_id,
         about=f"Llama {generation}, {layers} layers, width {width}",
         max_seq=4096 if generation == "2" else 131072,
@@ -144,13 +146,13 @@ def _qwen3(size: str, sizes: tuple[int, int, int, int], params: int, *, tied: bo
         "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
         "tie_word_embeddings": tied,
     }
-    return _modern(
+    return modern(
         f"qwen3-{size}",
         QWEN3,
         config,
-        {**_MINI_LLAMA, "head_dim": 32},
+        {**MINI_LLAMA, "head_dim": 32},
         params=params,
-        counted=_TIED if tied else _UNTIED,
+        counted=TIED if tied else UNTIED,
         hub_id=f"Qwen/Qwen3-{size.upper()}",
         about=f"Qwen3 {size.upper()}, {layers} layers, width {width}, grouped-query attention",
         max_seq=40960,
@@ -163,29 +165,29 @@ DECODERS: tuple[ModelEntry, ...] = (
     _gpt2("gpt2-large", 1280, 36, 20, params=774_030_080, hub_id="openai-community/gpt2-large", mini_layers=6),
     _gpt2("gpt2-xl", 1600, 48, 25, params=1_557_611_200, hub_id="openai-community/gpt2-xl", mini_layers=7),
     _gpt2("distilgpt2", 768, 6, 12, params=81_912_576, hub_id="distilbert/distilgpt2", mini_layers=2),
-    _modern(
+    modern(
         "llama-3.2-1b",
         LLAMA,
         {**_LLAMA, "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "head_dim": 64},
-        {**_MINI_LLAMA, "head_dim": 32},
+        {**MINI_LLAMA, "head_dim": 32},
         params=1_235_814_400,
-        counted=_TIED,
+        counted=TIED,
         hub_id="meta-llama/Llama-3.2-1B",
         about="Llama 3.2 1B, 16 layers, grouped-query attention",
         max_seq=131072,
     ),
-    _modern(
+    modern(
         "llama-3.2-3b",
         LLAMA,
         {**_LLAMA, "hidden_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 24, "head_dim": 128},
-        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
+        {**MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
         params=3_212_749_824,
-        counted=_TIED,
+        counted=TIED,
         hub_id="meta-llama/Llama-3.2-3B",
         about="Llama 3.2 3B, 28 layers, grouped-query attention",
         max_seq=131072,
     ),
-    _modern(
+    modern(
         "mistral-7b",
         MISTRAL,
         {
@@ -200,14 +202,14 @@ DECODERS: tuple[ModelEntry, ...] = (
             "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
             "sliding_window": None,
         },
-        {**_MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
+        {**MINI_LLAMA, "head_dim": 32, "num_hidden_layers": 5},
         params=7_248_023_552,
-        counted=_UNTIED,
+        counted=UNTIED,
         hub_id="mistralai/Mistral-7B-v0.3",
         about="Mistral 7B v0.3, 32 layers, grouped-query attention, no sliding window",
         max_seq=32768,
     ),
-    _modern(
+    modern(
         "deepseek-r1-distill-qwen-1.5b",
         QWEN2,
         {
@@ -221,14 +223,14 @@ DECODERS: tuple[ModelEntry, ...] = (
             "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
             "tie_word_embeddings": False,
         },
-        {**_MINI_LLAMA, "num_hidden_layers": 5},
+        {**MINI_LLAMA, "num_hidden_layers": 5},
         params=1_777_088_000,
-        counted=_UNTIED,
+        counted=UNTIED,
         hub_id="deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
         about="DeepSeek R1 distilled into Qwen2 1.5B, 28 layers",
         max_seq=131072,
     ),
-    _modern(
+    modern(
         "deepseek-v2-lite",
         DEEPSEEK_V2,
         {
@@ -272,7 +274,7 @@ DECODERS: tuple[ModelEntry, ...] = (
             "max_position_embeddings": 512,
         },
         params=15_706_484_224,
-        counted=_UNTIED,
+        counted=UNTIED,
         hub_id="deepseek-ai/DeepSeek-V2-Lite",
         about="DeepSeek V2 Lite, 27 layers, latent attention, 64 experts of which 6 act",
         max_seq=163840,

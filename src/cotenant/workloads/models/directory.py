@@ -6,7 +6,7 @@ from typing import Any
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import DECODER_MODES, Architecture, Family, ModelEntry
-from cotenant.workloads.models.weights_folder import read_config
+from cotenant.workloads.models.weights_folder import has_weights, read_config
 
 _AUTO = "AutoConfig"
 _OWN = {"efficientnet_lite": "cotenant.workloads.models.efficientnet_lite"}
@@ -16,7 +16,7 @@ _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 
 
 def directory_entry(name: str) -> ModelEntry:
-    """The model in a directory; its weights are read from there."""
+    """The model in a directory; its weights are read from there, and are random where there are none."""
     folder = Path(name).expanduser()
     config = read_config(folder)
     family = _family(folder, config)
@@ -31,6 +31,7 @@ def directory_entry(name: str) -> ModelEntry:
         max_seq=None if family == "vision" else _positions(config),
         image=_image(config) if family == "vision" else None,
         folder=str(folder),
+        weights=str(folder) if has_weights(folder) else None,
     )
 
 

@@ -1,6 +1,7 @@
 """Encoder language models. Figures: the configuration files and model cards of the named hub repositories."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from cotenant.workloads.models.entry import Architecture, ModelEntry
@@ -26,6 +27,15 @@ ROBERTA = Architecture(
     trains="classify",
     model_type="roberta",
 )
+XLM_ROBERTA = Architecture(
+    "transformers",
+    "XLMRobertaConfig",
+    {"embed": "XLMRobertaModel", "classify": "XLMRobertaForSequenceClassification"},
+    trains="classify",
+    model_type="xlm-roberta",
+)
+RERANKER = replace(BERT, classes={"classify": BERT.classes["classify"]})
+XLM_RERANKER = replace(XLM_ROBERTA, classes={"classify": XLM_ROBERTA.classes["classify"]})
 DEBERTA = Architecture(
     "transformers",
     "DebertaV2Config",
@@ -38,6 +48,8 @@ _BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 _MINI_BASE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
 _MINI_LARGE = {"hidden_size": 160, "num_hidden_layers": 6, "num_attention_heads": 5, "intermediate_size": 640}
+_MINI_LM = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 1536}
+_SCORE = {"num_labels": 1}
 _ROBERTA = {
     "vocab_size": 50265,
     "max_position_embeddings": 514,
@@ -47,6 +59,8 @@ _ROBERTA = {
     "bos_token_id": 0,
     "eos_token_id": 2,
 }
+_XLM = {**_ROBERTA, "vocab_size": 250002}
+_SCORED = "with the head that gives one score for a pair of texts"
 _DEBERTA = {
     "vocab_size": 128100,
     "max_position_embeddings": 512,
@@ -155,5 +169,52 @@ ENCODERS: tuple[ModelEntry, ...] = (
         hub_id="microsoft/deberta-v3-large",
         about="DeBERTa v3 large, 24 layers, disentangled attention",
         counted="encoder without heads (it has no pooler)",
+    ),
+    _encoder(
+        "bge-small",
+        BERT,
+        _MINI_LM,
+        _MINI_BASE,
+        params=33_360_000,
+        hub_id="BAAI/bge-small-en-v1.5",
+        about="BGE small v1.5, an embedder; BERT of 12 layers, width 384",
+    ),
+    _encoder(
+        "bge-base",
+        BERT,
+        _BASE,
+        _MINI_BASE,
+        params=109_482_240,
+        hub_id="BAAI/bge-base-en-v1.5",
+        about="BGE base v1.5, an embedder; BERT base (E5 base v2 has the same shape)",
+    ),
+    _encoder(
+        "e5-large",
+        BERT,
+        _LARGE,
+        _MINI_LARGE,
+        params=335_141_888,
+        hub_id="intfloat/e5-large-v2",
+        about="E5 large v2, an embedder; BERT large (BGE large v1.5 has the same shape)",
+    ),
+    _encoder(
+        "ms-marco-minilm",
+        RERANKER,
+        {**_MINI_LM, **_SCORE, "num_hidden_layers": 6},
+        {**_MINI_BASE, "num_hidden_layers": 3},
+        params=22_713_601,
+        hub_id="cross-encoder/ms-marco-MiniLM-L6-v2",
+        about="MiniLM cross-encoder for reranking; BERT of 6 layers, width 384",
+        counted=_SCORED,
+    ),
+    _encoder(
+        "bge-reranker-base",
+        XLM_RERANKER,
+        {**_BASE, **_XLM, **_SCORE},
+        _MINI_BASE,
+        params=278_044_417,
+        hub_id="BAAI/bge-reranker-base",
+        about="BGE reranker base, a cross-encoder; XLM-RoBERTa base",
+        counted=_SCORED,
     ),
 )

@@ -53,6 +53,8 @@ class ModelEntry:
     mini_of: str | None = None
     folder: str | None = None
     """The directory it was found in, if it is the user's own."""
+    weights: str | None = None
+    """The directory that holds its weights; None: random ones, unless the tenant names some."""
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A model without its weights: parameters on `meta`, buffers (rotary frequencies, position numbers) real."""
 
 import importlib
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,10 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from cotenant.errors import WorkloadError
 from cotenant.workloads.models.entry import ModelEntry
 from cotenant.workloads.models.libraries import LIBRARIES, make
+
+_LARGE = 2**26
+"""Numbers in a tensor that only ever exists as a shape here."""
 
 
 def skeleton(entry: ModelEntry, mode: str) -> nn.Module:
@@ -55,9 +60,24 @@ class _Plain(nn.Module):
 
 def assemble(make_model: Callable[[Any], nn.Module], config: Any) -> nn.Module:
     """The model that this class (or function) makes of a configuration, with its parameters on `meta`."""
-    with parameters_on_meta(), torch.no_grad():
+    with parameters_on_meta(), torch.no_grad(), _LargeOnMeta():
         model = make_model(config)
     return model.eval()
+
+
+class _LargeOnMeta(TorchFunctionMode):
+    """Makes what is too large to exist even for a moment on `meta`: all experts of a layer are one tensor."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func is torch.empty and given.get("device") is None and _numbers(args) > _LARGE:
+            given = {**given, "device": "meta"}
+        return func(*args, **given)
+
+
+def _numbers(sizes: Any) -> int:
+    flat = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    return math.prod(flat)
 
 
 @contextmanager

@@ -26,7 +26,9 @@ def check_weights(entry: ModelEntry, weights: str) -> None:
     if not is_path(weights):
         check_hub_id(weights)
         return
-    config = read_config(Path(weights).expanduser())
+    folder = Path(weights).expanduser()
+    config = read_config(folder)
+    _require_safetensors(folder)
     found = config.get("model_type")
     if found != entry.architecture.model_type:
         raise WorkloadError(
@@ -42,7 +44,7 @@ def check_weights(entry: ModelEntry, weights: str) -> None:
 
 
 def read_config(folder: Path) -> Mapping[str, Any]:
-    """The `config.json` of a directory that holds safetensors."""
+    """The `config.json` of a directory."""
     if not folder.is_dir():
         raise WorkloadError(f"there is no directory {folder}", hint="give a directory with config.json and safetensors")
     try:
@@ -55,12 +57,26 @@ def read_config(folder: Path) -> Mapping[str, Any]:
         raise WorkloadError(f"{folder / 'config.json'} can't be read: {error}") from None
     if not isinstance(config, dict):
         raise WorkloadError(f"{folder / 'config.json'} does not hold a configuration")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED)
-        if pickled:
-            raise WorkloadError(
-                f"{folder} has its weights as {pickled[0]}, which can run code when it is read",
-                hint="convert them to safetensors first; pickled weights are never loaded",
-            )
-        raise WorkloadError(f"{folder} has no safetensors", hint="it needs model.safetensors, or parts and an index")
     return config
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a directory holds weights; a configuration alone is enough for random ones and for simulated GPUs.
+
+    Raises:
+        WorkloadError: Its weights are pickled.
+    """
+    if any(folder.glob("*.safetensors")):
+        return True
+    pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED)
+    if pickled:
+        raise WorkloadError(
+            f"{folder} has its weights as {pickled[0]}, which can run code when it is read",
+            hint="convert them to safetensors first; pickled weights are never loaded",
+        )
+    return False
+
+
+def _require_safetensors(folder: Path) -> None:
+    if not has_weights(folder):
+        raise WorkloadError(f"{folder} has no safetensors", hint="it needs model.safetensors, or parts and an index")

@@ -39,8 +39,8 @@ class ModelWorkload:
         from cotenant.workloads.models.building import build_model
 
         self.check(spec)
-        if self.entry.folder is not None and spec.weights is None:
-            spec = spec.model_copy(update={"weights": self.entry.folder})
+        if self.entry.weights is not None and spec.weights is None:
+            spec = spec.model_copy(update={"weights": self.entry.weights})
         return build_model(self.sized(spec), spec, place)
 
     def _describable(self, entry: ModelEntry) -> ModelEntry:

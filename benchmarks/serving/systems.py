@@ -1,0 +1,204 @@
+"""The servers that are compared: how each is started in its own environment, and how a tenant is asked.
+
+A server runs on the front end's core; its models pin the thread that runs them to the device's core. Servers whose
+turn it isn't are suspended.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from load import requests
+from scenarios import TIMES
+
+HERE = Path(__file__).resolve().parent
+NAMES = ("bert", "conv", "gpt")
+NUMBERS = list(range(20, 84))
+COTENANT = ("cotenant-shares", "cotenant-equal", "edf-chunks", "edf")
+PEERS = ("triton", "bentoml", "ray", "litserve", "mosec")
+SYSTEMS = (*COTENANT, *PEERS)
+HOST = "127.0.0.1"
+
+
+@dataclass
+class Ground:
+    """What all servers stand on."""
+
+    envs: Path
+    models: Path
+    work: Path
+    core: int
+    front: int
+    spaced_s: dict[str, float]
+
+    def objective_s(self, name: str) -> float:
+        """Of a tenant."""
+        return TIMES * self.spaced_s[name]
+
+
+@dataclass
+class System:
+    """A server that stands: where each tenant is asked, and with which bytes."""
+
+    name: str
+    where: dict[str, tuple[str, int]]
+    wire: dict[str, bytes]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    file: Path | None = None
+    """The tenants file, if it is ours."""
+
+    def costs(self) -> dict[str, Any] | None:
+        """What our server measured when it started."""
+        return self._left(".costs.json")
+
+    def seen(self) -> dict[str, Any] | None:
+        """What our server noted, after its end."""
+        return self._left(".seen.json")
+
+    def _left(self, suffix: str) -> dict[str, Any] | None:
+        if self.file is None or not self.file.with_suffix(suffix).exists():
+            return None
+        told: dict[str, Any] = json.loads(self.file.with_suffix(suffix).read_text())
+        return told
+
+    def suspend(self) -> None:
+        """Keep it from using any processor; Ray's processes watch each other and stay awake."""
+        if self.name != "ray":
+            self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Its turn."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it, politely first."""
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+
+
+def start(name: str, ground: Ground) -> System:
+    """Start a server; it may not be ready yet."""
+    if name in COTENANT:
+        return _cotenant(name, ground)
+    ports = dict.fromkeys(NAMES, _free_port())
+    body = json.dumps({"data": NUMBERS} if name in ("litserve", "bentoml") else NUMBERS).encode()
+    paths = {tenant: f"/{tenant}" for tenant in NAMES}
+    python = str(ground.envs / ("triton-peer" if name == "triton" else name) / "bin" / "python")
+    script, port = str(HERE / "peers" / f"{name}_server.py"), ports["bert"]
+    match name:
+        case "triton":
+            timeouts = {one: int(1e6 * (ground.objective_s(one) - ground.spaced_s[one])) for one in NAMES}
+            folder = tempfile.mkdtemp(dir=ground.work)
+            commands = [[python, script, str(port), folder, json.dumps(timeouts)]]
+            numbers = {"name": "numbers", "datatype": "INT64", "shape": [1, len(NUMBERS)], "data": [NUMBERS]}
+            body = json.dumps({"inputs": [numbers]}).encode()
+            paths = {tenant: f"/v2/models/{tenant}/infer" for tenant in NAMES}
+        case "mosec":
+            commands = [[python, script, "--address", HOST, "--port", str(port)]]
+        case "bentoml":
+            ports = {tenant: _free_port() for tenant in NAMES}
+            paths = dict.fromkeys(NAMES, "/predict")
+            bento = [python, "-m", "bentoml", "serve", "--host", HOST]
+            commands = [
+                [
+                    *bento,
+                    "--port",
+                    str(ports[one]),
+                    f"bentoml_server:{one.capitalize()}",
+                    "--working-dir",
+                    str(HERE / "peers"),
+                ]
+                for one in NAMES
+            ]
+        case _:
+            commands = [[python, script, str(port)]]
+    wire = {tenant: post(path, body) for tenant, path in paths.items()}
+    where = {tenant: (HOST, ports[tenant]) for tenant in NAMES}
+    return System(name, where, wire, [_launched(command, name, ground) for command in commands])
+
+
+def _cotenant(name: str, ground: Ground) -> System:
+    port = _free_port()
+    fairness = "equal" if name == "cotenant-equal" else "shares"
+    file = ground.work / f"{name}.yaml"
+    models = {one: str(ground.models / one) for one in ("bert", "gpt")}  # weights of images fix their size
+    slo = {one: f"{1e3 * ground.objective_s(one):.3f}ms" for one in NAMES}
+    file.write_text(
+        f"fairness: {fairness}\n"
+        "tenants:\n"
+        f"  bert: {{workload: {models['bert']}, seq: 64, slo: {slo['bert']}, batch: 4}}\n"
+        f"  conv: {{workload: resnet18, params: {{image: 160}}, slo: {slo['conv']}, batch: 4}}\n"
+        f"  gpt: {{workload: {models['gpt']}, seq: 64, mode: generate, tokens: 24, slo: {slo['gpt']}, batch: 4}}\n"
+    )
+    command = [sys.executable, str(HERE / "policy_server.py"), name, str(file), str(port), f"cpu:{ground.core}"]
+    process = _launched(command, name, ground, pinned=False)
+    return System(name, dict.fromkeys(NAMES, (HOST, port)), requests(HOST), [process], file)
+
+
+def post(path: str, body: bytes, header: bytes = b"Content-Type: application/json\r\n") -> bytes:
+    """The bytes of a request."""
+    head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n".encode()
+    return head + header + b"\r\n" + body
+
+
+def _launched(command: list[str], name: str, ground: Ground, *, pinned: bool = True) -> subprocess.Popen[bytes]:
+    log = (ground.work / f"{name}.log").open("ab")
+    environment = {key: value for key, value in os.environ.items() if pinned is False or key != "PYTHONPATH"} | {
+        "MODELS": str(ground.models),
+        "CORE": str(ground.core),
+        "OMP_NUM_THREADS": "1",
+        "BENTOML_DO_NOT_TRACK": "true",
+        "BENTOML_HOME": str(ground.work / "bentoml"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    cores = str(ground.front) if pinned else f"{ground.front},{ground.core}"
+    command = ["taskset", "-c", cores, *command]
+    return subprocess.Popen(
+        command, stdout=log, stderr=log, env=environment, start_new_session=True, cwd=HERE / "peers"
+    )
+
+
+def wait_ready(system: System, within_s: float = 120.0) -> None:
+    """Return when each tenant has answered; whoever doesn't ends the benchmark with the log's last lines."""
+    end = time.monotonic() + within_s
+    for tenant in NAMES:
+        while (status := _ask(system, tenant)) != 200:
+            if time.monotonic() > end or any(process.poll() is not None for process in system.processes):
+                raise RuntimeError(f"{system.name} isn't ready: {tenant} answers {status}")
+            time.sleep(0.3)
+
+
+def _ask(system: System, tenant: str) -> int | None:
+    try:
+        with closing(socket.create_connection(system.where[tenant], 5)) as connection:
+            connection.sendall(system.wire[tenant])
+            answer = connection.recv(1 << 16)
+        return int(answer.split()[1]) if answer.startswith(b"HTTP/") else None
+    except OSError:
+        return None
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as listener:
+        listener.bind((HOST, 0))
+        return int(listener.getsockname()[1])

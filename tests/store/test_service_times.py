@@ -1,0 +1,47 @@
+"""Times of requests once they have begun: solo trials under closed loads, block by block."""
+
+from types import SimpleNamespace
+
+import duckdb
+import pytest
+
+from cotenant.store.service_times import POINTS, service_times
+
+
+def opened(*rows):
+    """Trials of one tenant: block, solo, verdict, load, and how many ns its requests took."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE trials (run VARCHAR, trial INT, block INT, solo BOOL, verdict VARCHAR, load VARCHAR)")
+    con.execute(
+        "CREATE TABLE tenants (run VARCHAR, trial INT, tenant VARCHAR, workload VARCHAR, batch INT, seq INT, "
+        'dtype VARCHAR, threads INT, "of" VARCHAR, load VARCHAR)'
+    )
+    con.execute(
+        "CREATE TABLE requests (run VARCHAR, trial INT, tenant VARCHAR, seq INT, in_window BOOL, ok BOOL, "
+        "started_ns BIGINT, first_ns BIGINT, done_ns BIGINT, tokens_out INT)"
+    )
+    for trial, (block, solo, verdict, load, times) in enumerate(rows):
+        con.execute("INSERT INTO trials VALUES ('r', ?, ?, ?, ?, ?)", [trial, block, solo, verdict, load])
+        con.execute("INSERT INTO tenants VALUES ('r', ?, 'a', 'bert', 1, NULL, 'float32', 1, 'a', NULL)", [trial])
+        for number, took in enumerate(times):
+            values = [trial, number, 100 + took // 4, 100 + took]
+            con.execute("INSERT INTO requests VALUES ('r', ?, 'a', ?, true, true, 100, ?, ?, 4)", values)
+    return SimpleNamespace(con=con)
+
+
+def test_blocks_are_kept_apart_and_trials_that_do_not_count_are_left_out():
+    runs = opened(
+        (0, True, "valid", "closed(1)", [1000, 3000]),
+        (1, True, "unstable", "closed(1)", [4000]),
+        (1, True, "invalid", "closed(1)", [900_000]),
+        (1, False, "valid", "closed(1)", [800_000]),
+        (2, True, "valid", "poisson(3)", [700_000]),
+    )
+    ((key, name),) = service_times(runs)
+    found = service_times(runs)[key, name]
+    assert (key[0], name) == ("bert", "a")
+    assert found.means_s == pytest.approx((2e-6, 4e-6))
+    assert found.drawn_s.size == 2 * POINTS
+    assert found.outputs == 4
+    assert found.first_s == pytest.approx((0.5e-6 + 1e-6) / 2)
+    assert found.step_s == pytest.approx((0.5e-6 + 1e-6) / 2)
