@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cotenant.api.db import db_anomalies as db_anomalies
     from cotenant.api.db import db_compare_sensors as db_compare_sensors
     from cotenant.api.db import db_contents as db_contents
+    from cotenant.api.db import db_gather as db_gather
     from cotenant.api.db import db_gpu as db_gpu
     from cotenant.api.db import db_gpus as db_gpus
     from cotenant.api.db import db_report as db_report
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from cotenant.api.explain import explain as explain
     from cotenant.api.explain import explain_metric as explain_metric
     from cotenant.api.export import export as export
+    from cotenant.api.fleet import fleet_job as fleet_job
     from cotenant.api.kernels import list_kernels as list_kernels
     from cotenant.api.lists import export_workload as export_workload
     from cotenant.api.lists import list_devices as list_devices
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from cotenant.api.schema import schema as schema
     from cotenant.api.search import search as search
     from cotenant.api.selftest import selftest as selftest
+    from cotenant.api.selftest import selftest_nodes as selftest_nodes
     from cotenant.api.serve import promise as promise
     from cotenant.api.serve import serve as serve
     from cotenant.api.show import show as show
@@ -101,6 +104,7 @@ if TYPE_CHECKING:
     from cotenant.errors import DeviceBusy as DeviceBusy
     from cotenant.errors import DeviceError as DeviceError
     from cotenant.errors import DoesNotFit as DoesNotFit
+    from cotenant.errors import FleetError as FleetError
     from cotenant.errors import PredictionError as PredictionError
     from cotenant.errors import QueryError as QueryError
     from cotenant.errors import Refused as Refused
@@ -146,10 +150,13 @@ _HOMES = {
     "api.batch": "batch",
     "api.calibrate": "calibrate",
     "api.compare": "compare save_baseline",
-    "api.db": "db_add db_anomalies db_compare_sensors db_contents db_gpu db_gpus db_report db_sensors db_trend",
+    "api.db": (
+        "db_add db_anomalies db_compare_sensors db_contents db_gather db_gpu db_gpus db_report db_sensors db_trend"
+    ),
     "api.doctor": "doctor doctor_fix doctor_restore",
     "api.explain": "explain explain_metric",
     "api.export": "export",
+    "api.fleet": "fleet_job",
     "api.kernels": "list_kernels",
     "api.lists": "export_workload list_devices list_servers list_studies list_workloads",
     "api.plan": "compare_policies plan",
@@ -163,7 +170,7 @@ _HOMES = {
     "api.run": "dry_run run",
     "api.schema": "schema",
     "api.search": "search",
-    "api.selftest": "selftest",
+    "api.selftest": "selftest selftest_nodes",
     "api.serve": "promise serve",
     "api.show": "show show_search_results",
     "api.sql": "sql",
@@ -192,8 +199,8 @@ _HOMES = {
     "prediction.interference.forecast": "MixForecast NextMix Prediction Ranged Tail TenantForecast Trust",
     "prediction.kernels.traces": "KernelTrace",
     "errors": (
-        "BadInput CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit PredictionError QueryError "
-        "Refused RunFolderError ServingError SharingUnavailable StudyError TenantFailed WorkloadError"
+        "BadInput CotenantError DataError DatabaseError DeviceBusy DeviceError DoesNotFit FleetError PredictionError "
+        "QueryError Refused RunFolderError ServingError SharingUnavailable StudyError TenantFailed WorkloadError"
     ),
     "measure.batching.answer": "BatchAnswer",
     "measure.selftest": "SelfTest",

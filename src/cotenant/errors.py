@@ -12,6 +12,7 @@ CotenantError
 ├── PredictionError     something has to be measured before it can be predicted
 ├── QueryError          a question to the records is wrong
 ├── DataError           measured data to validate against is absent, unknown or damaged
+├── FleetError          a cluster can't be reached or used, or its nodes don't fit together
 ├── DatabaseError       the database of all machines' runs is foreign, damaged or can't answer
 ├── SchedulingError     a contract, a cost or an event that the scheduler was given is wrong
 ├── ServingError        a tenant can't be served as asked
@@ -96,6 +97,10 @@ class QueryError(CotenantError):
 
 class DataError(CotenantError):
     """Measured data to validate against is absent, unknown or damaged."""
+
+
+class FleetError(CotenantError):
+    """A cluster can't be reached or used as it is, or its nodes don't fit together."""
 
 
 class DatabaseError(CotenantError):

@@ -21,8 +21,10 @@ NAMED_OTHERWISE = {
     "studies": "list_studies",
     "devices": "list_devices",
     "workloads": "list_workloads",
+    "fleet": "fleet_job",
 }
-"""`cotenant.devices` and `cotenant.workloads` are packages, so lists are `list_...`; `db` has verbs of its own."""
+"""`cotenant.devices`, `cotenant.workloads` and `cotenant.fleet` are packages, so their functions are called otherwise;
+`db` has verbs of its own."""
 OPTIONAL = {"axe_playwright_python", "mlperf_loadgen", "playwright", "ray", "timm", "torchvision", "vl_convert"}
 
 

@@ -32,6 +32,18 @@ def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = Fa
     return add(paths, home_of(db), skip_bad=skip_bad)
 
 
+def db_gather(folder: Path, *, on: str, db: Path | None = None, insecure: bool = False) -> "tuple[Added, ...]":
+    """Bring the runs below a folder of every node of a Ray cluster here, beside the database, and add them.
+
+    Raises:
+        CotenantError: No node has a run there, or one can't be used.
+    """
+    from cotenant.fleet.asking import gather
+
+    home = home_of(db)
+    return db_add(gather(on, folder, home.parent / "gathered", insecure=insecure), db=db)
+
+
 def db_contents(*, db: Path | None = None) -> "Contents":
     """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
     from cotenant.store.database.database import Database

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from cotenant.devices.protocol import Finding
 
 
-def doctor(device: str | None = None) -> "tuple[Finding, ...]":
-    """The findings for a device; default: the CPU and every GPU.
+def doctor(device: str | None = None, *, on: str | None = None, insecure: bool = False) -> "tuple[Finding, ...]":
+    """The findings for a device; default: the CPU and every GPU; ``on`` a Ray cluster those of all nodes.
 
     A GPU that isn't there, or is lost, is a finding. Raises DeviceError for a name that no device could have.
     """
@@ -16,6 +16,10 @@ def doctor(device: str | None = None) -> "tuple[Finding, ...]":
     from cotenant.devices.nvidia.checkup import absent
     from cotenant.errors import DeviceError
 
+    if on is not None:
+        from cotenant.fleet import asking
+
+        return asking.doctor(on, device, insecure=insecure)
     if device is None:
         return (*find_device("cpu").checkup(), *_gpus())
     if device.partition(":")[0] != "cuda":

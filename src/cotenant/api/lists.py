@@ -19,9 +19,19 @@ def list_studies() -> "tuple[StudyInfo, ...]":
     return builtin_studies()
 
 
-def list_devices() -> "tuple[DeviceInfo, ...]":
-    """The devices of this machine."""
+def list_devices(*, on: str | None = None, insecure: bool = False) -> "tuple[DeviceInfo, ...]":
+    """The devices of this machine, or of all nodes of a Ray cluster.
+
+    Args:
+        on: `ray` or `ray://host:port`.
+        insecure: Accept a cluster that asks nobody for a token.
+    """
     from cotenant import devices
+
+    if on is not None:
+        from cotenant.fleet import asking
+
+        return asking.list_devices(on, insecure=insecure)
 
     return devices.list_devices()
 

@@ -30,6 +30,8 @@ def run(
     out: Path = Path("runs"),
     resume: Path | None = None,
     calibrate: Path | None = None,
+    on: str | None = None,
+    insecure: bool = False,
     listener: Listener = silent,
 ) -> "Result":
     """Carry a study out.
@@ -45,12 +47,15 @@ def run(
         out: The folder in which the run gets a folder of its own.
         resume: A run folder to go on with; it knows its study and device.
         calibrate: Measured solo times for a simulated device: a run on a real one, or a CSV file.
+        on: A Ray cluster whose devices carry it out: `ray`, `ray://host:port`; ``devices`` then chooses among them.
+        insecure: Accept a cluster that asks nobody for a token.
         listener: Told what happens while it goes on.
 
     Raises:
         CotenantError: Nothing that was measured is lost.
     """
     from cotenant.api.show import show
+    from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.session import carry_out
 
     if named := each_of(devices):
@@ -67,6 +72,8 @@ def run(
                 "a run that is resumed keeps its study and its device",
                 hint=f"cotenant run --resume {resume}, without anything else; or begin a new run",
             )
+        if on is not None or _on_cluster(resume):
+            return show(_resumed_on(resume, on, insecure=insecure, listener=listener))
         folder, plan, place = _reopened(resume)
     else:
         if study is None:
@@ -75,9 +82,16 @@ def run(
         if calibrate is not None:
             study = _calibrated(study, overrides, calibrate)
             overrides = ()
+        if on is not None:
+            if device is not None:
+                raise DeviceError("--device names a device of this machine", hint="choose with --devices on a cluster")
+            from cotenant.fleet import run as fleet
+
+            asked = _study(study, overrides)
+            return show(fleet.carry_out(asked, on=on, devices=devices, out=out, listener=listener, insecure=insecure))
         plan, place = resolved(study, device, devices, overrides)
         folder = None
-    _require_fit(forecast_of(plan, place), place)
+    require_fit(forecast_for(plan, place), place)
     _, path = carry_out(plan, place, folder=folder, out=out, listener=listener)
     return show(path)
 
@@ -100,6 +114,7 @@ def dry_run(
         CotenantError: The study is wrong, or a mix can't be held.
     """
     from cotenant.measure.earlier import earlier
+    from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.study.workload_check import check_workloads
 
     study, overrides = _about(study, tenants, overrides)
@@ -108,8 +123,8 @@ def dry_run(
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
-    forecast = replace(forecast_of(plan, place), unchecked=unknown)
-    _require_fit(forecast, place)
+    forecast = replace(forecast_for(plan, place), unchecked=unknown)
+    require_fit(forecast, place)
     if known is None:
         return _computed(forecast, plan.study, place) if place.simulated else _from_noise(forecast)
     scale = forecast.seconds_max / known.seconds if known.seconds else None
@@ -163,20 +178,11 @@ def _from_noise(forecast: "Forecast") -> "Forecast":
 def _calibrated(study: str | Path | Study, overrides: Sequence[str], source: Path) -> Study:
     """The study with measured solo times in all of its settings."""
     from cotenant.api.calibrate import measured_solos
-    from cotenant.study.files import load_study, study_from
 
     rows = [one.model_dump(exclude={"row"}, exclude_none=True) for one in measured_solos(source)]
-    if isinstance(study, Study):
-        given = study_from(study.model_dump(mode="json", by_alias=True), overrides) if overrides else study
-    else:
-        given = load_study(study, overrides)
+    given = _study(study, overrides)
     settings = tuple({**one, "solo_ms": rows} for one in given.settings)
     return given.model_copy(update={"settings": settings}).placed(given.places)
-
-
-def _require_fit(forecast: "Forecast", device: "Device") -> None:
-    """Refuse what can't be held; a mix that doesn't fit a simulated device is a result, its tenants must fit alone."""
-    (forecast.solo() if device.simulated else forecast).require_fit()
 
 
 def resolved(
@@ -197,16 +203,14 @@ def _unchecked(
     from cotenant.devices import find_device
     from cotenant.devices.group_names import require_group
     from cotenant.measure.plan import plan_for
-    from cotenant.study.files import load_study, study_from
+    from cotenant.study.files import study_from
 
     if not isinstance(study, Study):
         planned = planned_study(study, device if devices is None else devices)
         if planned is not None:
             study, device, devices = study_from(planned, overrides), None, None
-        else:
-            study = load_study(study, overrides)
-    elif overrides:
-        study = study_from(study.model_dump(mode="json", by_alias=True), overrides)
+            overrides = ()
+    study = _study(study, overrides)
     if device is not None and devices is not None:
         raise DeviceError("--device and --devices were both given", hint="name one device, or one group of devices")
     named = device if devices is None else devices
@@ -215,6 +219,35 @@ def _unchecked(
         place = require_group(place, devices)
     study = study.model_copy(update={"device": place.name}).placed(study.places)
     return plan_for(study, place), place
+
+
+def _study(study: str | Path | Study, overrides: Sequence[str]) -> Study:
+    from cotenant.study.files import load_study, study_from
+
+    if not isinstance(study, Study):
+        return load_study(study, overrides)
+    return study_from(study.model_dump(mode="json", by_alias=True), overrides) if overrides else study
+
+
+def _on_cluster(path: Path) -> bool:
+    from cotenant.store.folder import RunFolder
+
+    return "fleet" in RunFolder.open(path).manifest
+
+
+def _resumed_on(path: Path, on: str | None, *, insecure: bool, listener: Listener) -> Path:
+    from cotenant.fleet import run as fleet
+
+    folder, study, where = fleet.reopened(path)
+    return fleet.carry_out(
+        study,
+        on=on or str(where["on"]),
+        devices=str(where["devices"]),
+        out=path.parent,
+        listener=listener,
+        insecure=insecure,
+        folder=folder,
+    )
 
 
 def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
@@ -236,22 +269,3 @@ def _reopened(path: Path) -> "tuple[RunFolder, RunPlan, Device]":
     study = study_from_text(text, source=str(path / "manifest.json"))
     device = find_device(study.device)
     return folder, plan_for(study, device, folder.manifest.get("modes")), device
-
-
-def forecast_of(plan: "RunPlan", device: "Device") -> "Forecast":
-    """What a study made definite would take on its device."""
-    from cotenant import workloads
-    from cotenant.study.forecast import forecast
-
-    return forecast(
-        plan.study,
-        modes=plan.modes,
-        memory_bytes=device.least_free_bytes(),
-        properties=lambda spec: workloads.find(spec.name).properties(device.spec(spec)),
-        base_bytes_per_tenant=device.tenant_bytes,
-        device=device.name,
-        members=plan.members,
-        in_a_block=plan.trials_per_block,
-        left_out=(*plan.too_small_for, *plan.left_out),
-        simulated=device.simulated,
-    )

@@ -28,3 +28,10 @@ def selftest(device: str = "cpu") -> "SelfTest":
             hint=f"try one after the other, e.g. cotenant selftest {place.names[0]}",
         )
     return try_out(place)
+
+
+def selftest_nodes(device: str = "cpu", *, on: str, insecure: bool = False) -> "tuple[SelfTest, ...]":
+    """The self-test of one device on every node of a Ray cluster. Raises CotenantError."""
+    from cotenant.fleet import asking
+
+    return asking.selftest(on, device, insecure=insecure)

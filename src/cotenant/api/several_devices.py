@@ -39,23 +39,24 @@ def run_on_each(
 
 def forecasts_on_each(study: str | Path | Study, names: Sequence[str], overrides: Sequence[str]) -> "list[Forecast]":
     """What the study would take on each device."""
-    from cotenant.api.run import forecast_of
+    from cotenant.measure.fit import forecast_for
 
-    return [forecast_of(*plan_on(study, name, overrides)) for name in names]
+    return [forecast_for(*plan_on(study, name, overrides)) for name in names]
 
 
 def plan_on(study: str | Path | Study, name: str, overrides: Sequence[str]) -> "tuple[RunPlan, Device]":
     """The study on one device, without the tenants that it can't hold."""
     from dataclasses import replace
 
-    from cotenant.api.run import forecast_of, resolved
+    from cotenant.api.run import resolved
     from cotenant.errors import DoesNotFit
+    from cotenant.measure.fit import forecast_for
     from cotenant.measure.plan import plan_for
     from cotenant.study.leaving_out import without
     from cotenant.text import size
 
     plan, place = resolved(study, name, None, overrides)
-    found = forecast_of(plan, place)
+    found = forecast_for(plan, place)
     misfits = {mix.mix: mix.needed_bytes for mix in found.solo().memory if not mix.fits}
     if not misfits:
         return plan, place

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, console, show, show_json
 
 EPILOG = """\b
 Examples:  cotenant db add runs/variability/*           runs, also of other machines
            cotenant db add smi.csv longhorn.csv         files of other tools
+           cotenant db add ~/runs --on ray              from all nodes of a cluster
            cotenant db gpus                             how GPUs differ, the slowest first
            cotenant db anomalies                        which is slow, since when, why
            cotenant db sensors "rails.log vdd_in" smi   two sensors of the same thing
@@ -51,17 +53,32 @@ def command(ctx: click.Context, *, db: Path | None, as_json: bool) -> None:
 @click.argument("paths", metavar="RUN|FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @in_database
 @click.option("--skip-bad", is_flag=True, help="Leave lines out that can't be used, instead of refusing the file.")
+@on_cluster
 @as_json
 @click.pass_obj
-def add(above: Path | None, *, paths: tuple[Path, ...], db: Path | None, skip_bad: bool, as_json: bool) -> None:
+def add(
+    above: Path | None,
+    *,
+    paths: tuple[Path, ...],
+    db: Path | None,
+    skip_bad: bool,
+    on: str | None,
+    insecure: bool,
+    as_json: bool,
+) -> None:
     """Add run folders, or files of nvidia-smi, dcgmi dmon, nvprof, tegrastats, or CSV with a row per run.
 
-    All of them or none; what is there already is not added twice.
+    All of them or none; what is there already is not added twice. With --on, all runs below a folder of every node.
     """
-    from cotenant.api.db import db_add
+    from cotenant.api.db import db_add, db_gather
     from cotenant.reporting.terminal.variability import added_parts
 
-    _print(db_add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
+    if on is not None:
+        if len(paths) != 1:
+            raise click.UsageError("With --on, name one folder: where the nodes keep their runs.")
+        _print(db_gather(paths[0], on=on, db=db or above, insecure=insecure), as_json, added_parts)
+    else:
+        _print(db_add(paths, db=db or above, skip_bad=skip_bad), as_json, added_parts)
     console(talk=True).print("\nnext: cotenant db anomalies", style="dim")
 
 

@@ -2,17 +2,19 @@
 
 import click
 
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, show, show_json
 
 
 @click.command("devices")
+@on_cluster
 @as_json
-def command(*, as_json: bool) -> None:
-    """List the devices of this machine and the ways to share each."""
+def command(*, on: str | None, insecure: bool, as_json: bool) -> None:
+    """List the devices of this machine, or of a cluster, and the ways to share each."""
     from cotenant.api.lists import list_devices
     from cotenant.reporting.terminal.lists import device_list
 
-    found = list_devices()
+    found = list_devices(on=on, insecure=insecure)
     if as_json:
         show_json(found)
     else:

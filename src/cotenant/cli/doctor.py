@@ -3,6 +3,7 @@
 import click
 
 from cotenant.cli.exits import Exit
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, show, show_json
 
 
@@ -13,19 +14,22 @@ from cotenant.cli.output import as_json, show, show_json
 @click.option("--device", metavar="DEVICE", help="Look at this device only; default: the CPU and every GPU.")
 @click.option("--fix", is_flag=True, help="Mend what is safe: persistence of GPUs, what killed runs left behind.")
 @click.option("--restore", is_flag=True, help="Put back what killed runs left behind, and what --fix changed.")
+@on_cluster
 @as_json
-def command(*, device: str | None, fix: bool, restore: bool, as_json: bool) -> int:
+def command(*, device: str | None, fix: bool, restore: bool, on: str | None, insecure: bool, as_json: bool) -> int:
     """Say whether this machine is ready, and what to do if it is not."""
     from cotenant.api.doctor import doctor, doctor_fix, doctor_restore
     from cotenant.reporting.terminal.checkup import checkup, done
 
     if fix and restore:
         raise click.UsageError("--fix and --restore are opposites: choose one.")
+    if on and (fix or restore):
+        raise click.UsageError("--fix and --restore work on one machine: run them on the node itself.")
     if fix or restore:
         findings = doctor_fix(device) if fix else doctor_restore()
         show_json({"schema_version": 1, "done": findings}) if as_json else show(*done(findings))
         return Exit.OK if all(finding.state != "problem" for finding in findings) else Exit.NOT_READY
-    findings = doctor(device)
+    findings = doctor(device, on=on, insecure=insecure)
     ready = all(finding.state != "problem" for finding in findings)
     if as_json:
         show_json({"schema_version": 1, "ready": ready, "findings": findings})

@@ -30,6 +30,7 @@ VERBS = {
     "plan": "Plan who shares which device, how, and at what cost.",
     "serve": "Serve several models on one device, each by its objective.",
     "top": "Show how a running server stands.",
+    "fleet": "Write what starts a cluster and a run on Slurm or Kubernetes.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that fit a name.",

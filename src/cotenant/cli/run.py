@@ -8,6 +8,7 @@ import click
 
 from cotenant.cli.exits import Exit
 from cotenant.cli.failures import Interrupted
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, console, show, show_json
 from cotenant.cli.result import show_next, show_result
 from cotenant.cli.sizes import percent
@@ -23,6 +24,7 @@ Examples:  cotenant run quick
            cotenant run tenancy --devices sim:rtx-2080,sim:v100-sxm2-32gb,sim:a100-sxm4-40gb
            cotenant run capacity --tenants mine.yaml
            cotenant run mine.yaml --active --width 10%
+           cotenant run mine.yaml --on ray --devices "cuda:*"
            cotenant run --resume RUN
 
 The exit code is 2 if fewer than half of the trials are valid, and 130 after Ctrl-C. Records are on
@@ -53,6 +55,7 @@ disk about every second: whatever ends a run early, `--resume` goes on where it 
 @click.option("--report", "with_report", is_flag=True, help="Also write report.html into the run's folder.")
 @click.option("--calibrate", metavar="RUN|CSV", type=click.Path(path_type=Path),
               help="Measured solo times, for a simulated device.")  # fmt: skip
+@on_cluster
 @click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
 @click.option("--all", "everything", is_flag=True, help="End with every table, not only the answer.")
 @as_json
@@ -70,6 +73,8 @@ def command(
     width: float,
     with_report: bool,
     calibrate: Path | None,
+    on: str | None,
+    insecure: bool,
     quiet: bool,
     everything: bool,
     as_json: bool,
@@ -109,6 +114,8 @@ def command(
                 out=out,
                 resume=resume,
                 calibrate=calibrate,
+                on=on,
+                insecure=insecure,
                 listener=listener,
             )
         except KeyboardInterrupt:

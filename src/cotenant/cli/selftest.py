@@ -3,6 +3,7 @@
 import click
 
 from cotenant.cli.exits import Exit
+from cotenant.cli.on_cluster import on_cluster
 from cotenant.cli.output import as_json, show, show_json
 
 
@@ -11,13 +12,22 @@ from cotenant.cli.output import as_json, show, show_json
     epilog="The exit code is 2 if a check failed; what can't be tried here is skipped.",
 )
 @click.argument("device", metavar="DEVICE", default="cpu")
+@on_cluster
 @as_json
-def command(*, device: str, as_json: bool) -> int:
+def command(*, device: str, on: str | None, insecure: bool, as_json: bool) -> int:
     """Try timing, sharing, sensors and controls of DEVICE (default: cpu), for a bug report."""
     from cotenant.analyse.plain import plain
-    from cotenant.api.selftest import selftest
+    from cotenant.api.selftest import selftest, selftest_nodes
     from cotenant.reporting.terminal.selftest import selftest_tables
 
+    if on is not None:
+        nodes = selftest_nodes(device, on=on, insecure=insecure)
+        passed = all(one.passed for one in nodes)
+        if as_json:
+            show_json({"schema_version": 1, "passed": passed, "nodes": [plain(one) for one in nodes]})
+        else:
+            show(*(part for one in nodes for part in selftest_tables(one)))
+        return Exit.OK if passed else Exit.NOT_READY
     found = selftest(device)
     if as_json:
         show_json({"schema_version": 1, "passed": found.passed, **plain(found)})

@@ -97,12 +97,12 @@ def list_devices() -> tuple[DeviceInfo, ...]:
     simulated = [open_simulated(name) for name in gpu_names()]
     return (
         DeviceInfo(cpu.name, cpu.meaning, cpu.sharings()),
-        *(DeviceInfo(gpu.name, gpu.meaning, gpu.sharings()) for gpu in _accelerators()),
+        *(DeviceInfo(gpu.name, gpu.meaning, gpu.sharings()) for gpu in accelerators()),
         *(DeviceInfo(gpu.name, gpu.meaning, gpu.sharings(), simulated=True) for gpu in simulated),
     )
 
 
-def _accelerators() -> "list[CudaDevice | TorchAccelerator]":
+def accelerators() -> "list[CudaDevice | TorchAccelerator]":
     """Those that a driver or torch shows; there may be none."""
     from cotenant.devices.nvidia import nvml
     from cotenant.devices.nvidia.accelerator import list_accelerators

@@ -224,19 +224,9 @@ class DeviceGroup:
 
     def describe(self) -> Mapping[str, Any]:
         """What the members have in common, and where each differs."""
-        described = {name: dict(self.member(name).describe()) for name in self.names}
-        first = next(iter(described.values()))
-        common = {
-            key: value
-            for key, value in first.items()
-            if all(key in one and one[key] == value for one in described.values())
-        }
-        members = [
-            {_MEMBER: name, "identity": self.identity(name)}
-            | {key: value for key, value in one.items() if key not in common}
-            for name, one in described.items()
-        ]
-        return {**common, "members": members}
+        return described_together(
+            {name: dict(self.member(name).describe()) for name in self.names}, dict(self.identities())
+        )
 
     def sharings(self) -> tuple[SharingMode, ...]:
         """The ways in which every member can be shared, or why one of them can't."""
@@ -349,6 +339,21 @@ class DeviceGroup:
     def checkup(self) -> tuple[Finding, ...]:
         """What the members' doctors find; what all of them find is said once."""
         return tuple(dict.fromkeys(finding for member in self.members for finding in member.checkup()))
+
+
+def described_together(described: Mapping[str, Mapping[str, Any]], identities: Mapping[str, str]) -> dict[str, Any]:
+    """What the members have in common, and where each differs; both by the members' names."""
+    first = next(iter(described.values()))
+    common = {
+        key: value
+        for key, value in first.items()
+        if all(key in one and one[key] == value for one in described.values())
+    }
+    members = [
+        {_MEMBER: name, "identity": identities[name]} | {key: value for key, value in one.items() if key not in common}
+        for name, one in described.items()
+    ]
+    return {**common, "members": members}
 
 
 def _of_member(host: HostPlan, part: _Part) -> HostPlan:

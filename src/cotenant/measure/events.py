@@ -41,6 +41,17 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceAt:
+    """One of several devices that are measured at the same time: where it is now."""
+
+    device: str
+    doing: str
+    trials: int
+    """Done in this start of the run."""
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
     """A trial begins."""
 
@@ -98,7 +109,7 @@ class RunEnded:
     """`precise enough`, `time budget used`, `all blocks done`, `interrupted`, ..."""
 
 
-Event = RunStarted | Preparing | Noticed | TrialStarted | TrialDone | BlockDone | RunEnded
+Event = RunStarted | Preparing | Noticed | DeviceAt | TrialStarted | TrialDone | BlockDone | RunEnded
 Listener = Callable[[Event], None]
 
 

@@ -1,7 +1,8 @@
 """The trials of a run on one device or group: the study's, minus the sharing modes that the device lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cotenant.devices.protocol import Device
 from cotenant.errors import SharingUnavailable, StudyError
@@ -36,6 +37,35 @@ class RunPlan:
     def trials_per_block(self) -> int:
         """How many trials each block has."""
         return len(self.block(0).trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a device decided about the study, as plain data; the study itself travels as its YAML."""
+        return {
+            "modes": self.modes,
+            "settings": self.settings,
+            "layouts": [
+                [mix, mode, [one.model_dump(mode="json") for one in ways]] for (mix, mode), ways in self.layouts.items()
+            ],
+            "left_out": self.left_out,
+            "skipped": sorted(self._skipped),
+        }
+
+    @classmethod
+    def from_json(cls, study: Study, members: Sequence[str], decided: Mapping[str, Any]) -> "RunPlan":
+        """The plan of a study for members elsewhere, by what a device there decided."""
+        settings = decided["settings"]
+        return cls(
+            study=study,
+            modes=tuple(decided["modes"]),
+            members=tuple(members),
+            settings=None if settings is None else tuple(settings),
+            layouts={
+                (mix, mode): tuple(Sharing.model_validate(one) for one in ways)
+                for mix, mode, ways in decided["layouts"]
+            },
+            left_out=tuple(decided["left_out"]),
+            _skipped=frozenset((mix, sharing) for mix, sharing in decided["skipped"]),
+        )
 
     def with_study(self, study: Study) -> "RunPlan":
         """The same trials of a study whose windows are known now."""

@@ -79,10 +79,9 @@ class Runner:
         if done:
             with open_runs([self._folder.path]) as runs:
                 self._seen.add(observations(runs, raw=False))
-        self._calibrate(done)
-        self._get_to_know(done)
+        self.get_ready()
         self._bracket("before")
-        rule = self._rule()
+        rule = stopping.rule_of(self._study)
         elapsed: list[float] = []
         look_from = 0.0
         for first, after, trials in self._stretches(done, rule):
@@ -99,17 +98,15 @@ class Runner:
                 look_from = time.monotonic() + cost_s / LOOKING_SHARE
         return "all blocks done"
 
-    def _rule(self) -> stopping.Rule:
-        study = self._study
-        short = windows.expected(study).window_s < windows.LONG.window_s
-        least = windows.BLOCKS_MIN if short and study.until is not None else 1
-        return stopping.Rule(
-            target=study.until.interval if study.until else None,
-            budget_s=study.budget_s,
-            blocks_min=study.blocks.min,
-            blocks_max=study.blocks.max,
-            precise_from=least,
-        )
+    def get_ready(self) -> RunPlan:
+        """Measure the instrument and what 100 % load means, and choose windows, unless the manifest has them.
+
+        Gives the plan with its windows.
+        """
+        done = self._folder.committed()
+        self._calibrate(done)
+        self._get_to_know(done)
+        return self._plan
 
     def _stretches(self, done: frozenset[int], rule: stopping.Rule) -> Iterator[tuple[int, int, list[Trial]]]:
         """The trials to carry out next, with the number of their first block and of the block after them."""

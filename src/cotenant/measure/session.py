@@ -33,16 +33,16 @@ def carry_out(
             folder = RunFolder.open(path)  # whoever held the lock until now may have gone on with it
             resumed = True
         else:
-            folder = RunFolder.create(path, {"run": path.name, **_manifest(plan, device)})
+            folder = RunFolder.create(path, {"run": path.name, **manifest_of(plan, device)})
             resumed = False
         folder.resume()
         set_damaged_aside(folder)
         sessions = [*folder.manifest.get("sessions", []), provenance.session()]
         folder.update_manifest(sessions=sessions, state="running")
-        listener(_started(plan, device, folder, resumed=resumed))
+        listener(started(plan, device.name, folder, resumed=resumed, simulated=device.simulated))
         bench = bench_for(device, run=folder.run, before=plan.study.before)
         try:
-            _note_peaks(folder, device, listener)
+            note_peaks(folder, device, listener)
             why = Runner(
                 plan, bench, folder, session=len(sessions) - 1, listener=listener, simulated=device.simulated
             ).run()
@@ -65,7 +65,7 @@ def carry_out(
     return why, path
 
 
-def _note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
+def note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
     """Peak rates into the manifest: they explain the records later, on any machine."""
     if "roofline" in folder.manifest:
         return
@@ -79,13 +79,14 @@ def _note_peaks(folder: RunFolder, device: Device, listener: Listener) -> None:
     folder.update_manifest(roofline=None if found is None else asdict(found))
 
 
-def _started(plan: RunPlan, device: Device, folder: RunFolder, *, resumed: bool) -> RunStarted:
+def started(plan: RunPlan, device: str, folder: RunFolder, *, resumed: bool, simulated: bool) -> RunStarted:
+    """The event that begins a run."""
     study = plan.study
     return RunStarted(
         folder=folder.path,
         study=study.name,
-        device=device.name,
-        simulated=device.simulated,
+        device=device,
+        simulated=simulated,
         trials_per_block=plan.trials_per_block,
         blocks_min=study.blocks.min,
         blocks_max=study.blocks.max,
@@ -123,7 +124,8 @@ def _simulation(plan: RunPlan, device: Device) -> dict[str, Any]:
     }
 
 
-def _manifest(plan: RunPlan, device: Device) -> dict[str, Any]:
+def manifest_of(plan: RunPlan, device: Device) -> dict[str, Any]:
+    """What is known of a run before its first trial."""
     return {
         **(_simulation(plan, device) if device.simulated else {}),
         "study_name": plan.study.name,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from cotenant.analyse.estimates.estimate import Estimate
+from cotenant.study import windows
+from cotenant.study.model import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,18 @@ class Rule:
     blocks_max: int
     precise_from: int = 1
     """Blocks before which a narrow interval is no reason to stop: it may be narrow by chance."""
+
+
+def rule_of(study: Study) -> Rule:
+    """What a study asks for, once its windows are known."""
+    short = windows.expected(study).window_s < windows.LONG.window_s
+    return Rule(
+        target=study.until.interval if study.until else None,
+        budget_s=study.budget_s,
+        blocks_min=study.blocks.min,
+        blocks_max=study.blocks.max,
+        precise_from=windows.BLOCKS_MIN if short and study.until is not None else 1,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,18 +121,49 @@ class RunFolder:
         """
         numbers = [int(records.trial["trial"]) for records in trials]
         what = f"Trial {numbers[0]}" if len(numbers) == 1 else f"Trials {min(numbers)} to {max(numbers)}"
-        target = self.path / TRIALS / chunk_name(numbers)
+        self._place(what, chunk_name(numbers), numbers, lambda folder: self._write(trials, folder))
+
+    def adopt(self, name: str, files: Mapping[str, bytes]) -> None:
+        """Add trials that another machine wrote and sealed for this run, all of them or none.
+
+        Args:
+            name: The folder in which the other machine committed them.
+            files: What was in it.
+
+        Raises:
+            RunFolderError: They are already there, don't match their seal, or can't be written.
+        """
+        again = f"Measure them again: {resume_command(self.path)}"
+        numbers = trials_in(name)
+        if not numbers or any(Path(file).name != file for file in files):
+            raise RunFolderError(f"{name[:80]!r} arrived for {self.path}, and holds no trials.", hint=again)
+
+        def fill(folder: Path) -> None:
+            for file, content in files.items():
+                (folder / file).write_bytes(content)
+                manifests.sync(folder / file)
+            seals.check(folder, self.run, required=True)
+            manifests.sync(folder)
+
+        try:
+            self._place(f"Trials {name}", name, numbers, fill)
+        except seals.Broken as broken:
+            raise RunFolderError(f"Trials {name} arrived damaged: {broken}.", hint=again) from None
+
+    def _place(self, what: str, name: str, numbers: Sequence[int], fill: Callable[[Path], None]) -> None:
+        """Let a folder be filled out of sight, then commit it in one rename."""
+        target = self.path / TRIALS / name
         with held(), _explained(f"{what} could not be written to {self.path}", self._all_safe):
             if doubled := self.committed().intersection(numbers):
                 raise RunFolderError(
                     f"Trial {min(doubled)} is already in {self.path}.",
                     hint=f"Go on after it: {resume_command(self.path)}",
                 )
-            unfinished = self.path / PARTIAL / target.name
+            unfinished = self.path / PARTIAL / name
             try:
                 _remove(unfinished)
                 unfinished.mkdir(parents=True)
-                self._write(trials, unfinished)
+                fill(unfinished)
                 first = not target.parent.exists()
                 target.parent.mkdir(exist_ok=True)
                 unfinished.rename(target)

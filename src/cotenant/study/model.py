@@ -10,7 +10,7 @@ from cotenant.study.mixes import LISTS, WORD, Mix, MixRule, members_of, mixes_of
 from cotenant.study.objectives import SloEntry
 from cotenant.study.places import Places
 from cotenant.study.preconditions import Before
-from cotenant.study.spread import SPREADS, Spread
+from cotenant.study.spread import ROLES, SPREADS, Role, Spread
 from cotenant.study.values import (
     AutoSeconds,
     AutoSecondsOrZero,
@@ -244,6 +244,19 @@ class Study(Frozen):
         description="Over the members of a group of devices: each in turn, all together, all combinations of up to "
         "four, or auto by the group's size; default: each.",
         examples=["each"],
+    )
+    devices: (
+        Annotated[Role, PlainValidator(one_of(*ROLES)), WithJsonSchema({"type": "string", "enum": list(ROLES)})] | None
+    ) = Field(
+        default=None,
+        description="What several machines are for (`--on ray`): replicates carry out the same blocks, workers divide "
+        "the blocks, compare is replicates that may differ in kind; default: replicates with a `spread`, else workers.",
+        examples=["workers"],
+    )
+    turns: Text | None = Field(
+        default=None,
+        description="A label of nodes (`--on ray`): devices whose nodes agree in it take turns.",
+        examples=["rack"],
     )
     before: Before | None = Field(
         default=None,

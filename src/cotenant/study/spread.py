@@ -9,6 +9,8 @@ from cotenant.errors import StudyError
 
 Spread = Literal["auto", "each", "together", "combinations"]
 SPREADS: tuple[Spread, ...] = ("auto", "each", "together", "combinations")
+Role = Literal["replicates", "workers", "compare"]
+ROLES: tuple[Role, ...] = ("replicates", "workers", "compare")
 
 MOST_COMBINED = 4
 """Members of which all combinations are measured: 15 of 4, and twice as many with each further one."""

@@ -54,6 +54,7 @@ MANIFEST: Mapping[str, str] = {
     "modes": "ways to share that `sharing: all` stands for on this device",
     "left_out": "why some mixes are not measured under some of them, one sentence each",
     "device": "name of the device or group",
+    "fleet": "of a run on Ray: the cluster, each device with its node and versions, and what the devices are for",
     "simulated": "true: a model computed the records",
     "device_description": "facts of the device: model, memory, limits, clocks, versions",
     "sensors": "each sensor's name, unit, source, update period, and what a reading is worth",

@@ -14,11 +14,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.measure.events import BlockDone, Event, Listener, Noticed, Preparing, RunEnded, RunStarted, TrialStarted
+from cotenant.measure.events import (
+    BlockDone,
+    DeviceAt,
+    Event,
+    Listener,
+    Noticed,
+    Preparing,
+    RunEnded,
+    RunStarted,
+    TrialStarted,
+)
 from cotenant.reporting.terminal.literal import literal
 from cotenant.reporting.terminal.standing import (
     Standing,
     after,
+    devices,
     ending,
     estimates,
     fraction,
@@ -33,7 +44,7 @@ REDRAW_S = 0.25
 LINE_S = 5.0
 """Short blocks are done many times a second: no more than a line in this time."""
 
-LASTING = (RunStarted, Preparing, TrialStarted)
+LASTING = (RunStarted, Preparing, TrialStarted, DeviceAt)
 """What takes a while, so that a person sees it. The other events are followed by one of these at once."""
 
 
@@ -86,6 +97,10 @@ def _lines(console: Console, clock: Callable[[], float]) -> Listener:
                 said = clock()
                 parts = (f"block {event.block + 1} done", precision(standing), trouble(standing))
                 say("; ".join(part for part in parts if part))
+            case DeviceAt() if clock() - said >= LINE_S:
+                said = clock()
+                at_work = sum(not one.lost for one in standing.devices.values())
+                say(f"{standing.done_trials} trials done, {at_work} at work")
             case RunEnded():
                 say(ending(standing))
 
@@ -105,6 +120,7 @@ def picture(standing: Standing) -> Group:
         *(Text(f"  {line}") for line in (precision(standing),) if line),
     ]
     rows += [Text(f"  {line}", "dim") for line in estimates(standing)]
+    rows += [Text(f"  {name:32} {trials:>6}  {doing}") for name, trials, doing in devices(standing)]
     if trouble(standing):
         rows.append(Text(f"  {trouble(standing)}", "yellow"))
     for row in rows:

@@ -1,8 +1,19 @@
 """Where a run stands: events folded into one value, and that value in words. Pure."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from cotenant.measure.events import BlockDone, Event, Noticed, Preparing, RunEnded, RunStarted, TrialDone, TrialStarted
+from cotenant.measure.events import (
+    BlockDone,
+    DeviceAt,
+    Event,
+    Noticed,
+    Preparing,
+    RunEnded,
+    RunStarted,
+    TrialDone,
+    TrialStarted,
+)
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import duration, percent, ratio, with_interval
 
@@ -23,6 +34,8 @@ class Standing:
     trouble: str | None = None
     """The reason of the latest trial that is not valid."""
     ended: str | None = None
+    devices: Mapping[str, DeviceAt] = field(default_factory=dict)
+    """Those that are measured at the same time, by name."""
 
 
 def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one return per case
@@ -34,6 +47,10 @@ def after(standing: Standing, event: Event) -> Standing:  # noqa: PLR0911 - one 
             return replace(standing, doing=event.text)
         case Noticed():
             return standing
+        case DeviceAt():
+            devices = {**standing.devices, event.device: event}
+            before = standing.run.done_trials if standing.run is not None else 0
+            return replace(standing, devices=devices, done_trials=before + sum(one.trials for one in devices.values()))
         case TrialStarted():
             return replace(standing, doing=f"{event.mix}, {event.sharing}, {event.load}", block=event.block)
         case TrialDone(verdict="valid"):
@@ -95,6 +112,13 @@ def estimates(standing: Standing, most: int = 2) -> tuple[str, ...]:
     return tuple(
         literal(f"{now.tenant} {with_interval(now.slowdown, ratio)} in {now.mix}, {now.sharing}") for now in largest
     )
+
+
+def devices(standing: Standing, most: int = 12) -> tuple[tuple[str, str, str], ...]:
+    """A row for each device at work: its name, its trials, what it does; of many, those that come first."""
+    rows = [(literal(name), str(at.trials), literal(at.doing)) for name, at in sorted(standing.devices.items())]
+    more = len(rows) - most
+    return (*rows[:most], (f"and {more} more", "", "")) if more > 0 else tuple(rows)
 
 
 def trouble(standing: Standing) -> str:

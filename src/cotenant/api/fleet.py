@@ -1,0 +1,46 @@
+"""`fleet`: what starts a cluster and a run on it, for Slurm or Kubernetes."""
+
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["slurm", "kubernetes"]
+
+
+def fleet_job(
+    kind: Kind,
+    study: str,
+    *,
+    nodes: int,
+    gpus: int = 0,
+    hours: float = 4.0,
+    out: str = "runs",
+    devices: str = "all",
+    image: str | None = None,
+) -> str:
+    """The job script or manifest that starts a Ray cluster, carries a study out there and keeps the result.
+
+    Args:
+        kind: `slurm` or `kubernetes`.
+        study: A built-in study's name, or a YAML file.
+        nodes: Machines (or pods) with devices.
+        gpus: On each of them; 0: their CPUs are measured.
+        hours: The longest that it may take.
+        out: A folder that all nodes see; on Kubernetes one of the volume.
+        devices: Which of the cluster's devices take part.
+        image: Kubernetes: a container image with cotenant[ray].
+
+    Raises:
+        CotenantError: The study is wrong, or something is missing.
+    """
+    from cotenant.errors import FleetError
+    from cotenant.fleet import kubernetes, slurm
+    from cotenant.study.files import load_study
+
+    load_study(study, ())  # a mistake in it shows now, and not after hours in a queue
+    job = slurm.Job(study, nodes, gpus, hours, out, devices)
+    if kind == "slurm":
+        return slurm.script(job)
+    if image is None:
+        raise FleetError("pods need an image with cotenant[ray] in it", hint="name it: --image registry/cotenant:TAG")
+    file = Path(study)
+    return kubernetes.manifest(job, image=image, study=file.read_text(encoding="utf-8") if file.is_file() else study)

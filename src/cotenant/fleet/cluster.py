@@ -1,0 +1,127 @@
+"""A cluster that this process is a driver of: connected, allowed, and its nodes by name."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cotenant.errors import FleetError
+from cotenant.fleet.addresses import Address, parse, require_open_port, start_command
+
+AUTH, TOKEN = "RAY_AUTH_MODE", "token"
+TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+PATIENCE_S = 180.0
+"""For an actor to start and to answer for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster."""
+
+    id: str
+    name: str
+    """Its host name; where several nodes have the same, its address."""
+    address: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster while we are connected."""
+
+    address: Address
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are up, in the order of their names."""
+        import ray
+
+        return named([one for one in ray.nodes() if one["Alive"]])
+
+    def actor(self, kind: type, node: Node) -> Any:
+        """Start an actor on a node, and nowhere else."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        place = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        # A plain class made remote here: Ray then sends its name and not its code.
+        return ray.remote(kind).options(num_cpus=0, max_restarts=0, scheduling_strategy=place).remote()
+
+
+def named(nodes: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    """Ray's list of nodes, each with a name of its own."""
+    hosts = [str(one["NodeManagerHostname"]) for one in nodes]
+    found = []
+    for one, host in zip(nodes, hosts, strict=True):
+        address = str(one["NodeManagerAddress"])
+        labels = {str(key): str(value) for key, value in (one.get("Labels") or {}).items()}
+        found.append(Node(str(one["NodeID"]), host if hosts.count(host) == 1 else address, address, labels))
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+@contextmanager
+def connected(on: str, *, insecure: bool = False) -> Iterator[Cluster]:
+    """The cluster at an address, for as long as the context is open.
+
+    Args:
+        on: `ray` or `ray://host:port`.
+        insecure: Use a cluster that asks nobody for a token.
+
+    Raises:
+        FleetError: There is none, it is open to everybody, or our token is not its own.
+    """
+    address = parse(on)
+    _require_token(insecure=insecure)  # before Ray is imported: it reads the mode then
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = _ray()
+    require_open_port(address)
+    try:
+        ray.init(address=address.gcs, log_to_driver=False, logging_level="error", configure_logging=False)
+    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+        raise _unreachable(address, error) from None
+    try:
+        cluster = Cluster(address)
+        yield cluster
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise FleetError("--on ray needs the package ray", hint="install it: pip install 'cotenant[ray]'") from None
+    return ray
+
+
+def _require_token(*, insecure: bool) -> None:
+    """Whoever reaches an open cluster runs what they like on all of its nodes."""
+    kept = Path("~/.ray/auth_token").expanduser()
+    if AUTH not in os.environ and (any(name in os.environ for name in TOKENS) or kept.exists()):
+        os.environ[AUTH] = TOKEN
+    if os.environ.get(AUTH) != TOKEN and not insecure:
+        raise FleetError(
+            f"{AUTH} is not `{TOKEN}` here, so a cluster that asks nobody for a token would be used",
+            hint=f"start all nodes and this command with {AUTH}={TOKEN}; or accept it: --insecure",
+        )
+
+
+def _unreachable(address: Address, error: Exception) -> FleetError:
+    said = str(error)
+    if "token" in said.lower() and "auth" in said.lower():
+        return FleetError(
+            f"the cluster at {address} and this command have no token in common",
+            hint="copy the head's ~/.ray/auth_token here (mode 600), or set RAY_AUTH_TOKEN_PATH",
+        )
+    if address.host is None:
+        return FleetError("no Ray cluster runs on this machine", hint=f"start one: {start_command()}")
+    if "node" in said.lower() and ("find" in said.lower() or "raylet" in said.lower()):
+        return FleetError(
+            f"this machine is not a node of the cluster at {address}",
+            hint=f"make it one: ray start --address={address.gcs} --num-cpus=0",
+        )
+    return FleetError(
+        f"the cluster at {address} did not let this command in",
+        hint="is the token the same (RAY_AUTH_MODE=token), and is it Ray of the same version? `ray status` says more",
+    )

@@ -1,0 +1,200 @@
+"""A study carried out by the devices of a cluster into one run folder."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from cotenant import interruption
+from cotenant.devices.group import described_together
+from cotenant.errors import RunFolderError
+from cotenant.fleet.cluster import connected
+from cotenant.fleet.crew import Crew
+from cotenant.fleet.driver import Driver
+from cotenant.fleet.selection import ALL, Host, select
+from cotenant.fleet.surveying import Survey, differences, held_back, survey
+from cotenant.fleet.trials import Layout, role_of
+from cotenant.measure import provenance
+from cotenant.measure.events import Listener, Noticed, Preparing, RunEnded
+from cotenant.measure.locking import device_lock
+from cotenant.measure.plan import RunPlan
+from cotenant.measure.session import started
+from cotenant.store.folder import RunFolder
+from cotenant.store.integrity import set_damaged_aside
+from cotenant.store.naming import new_run_path
+from cotenant.study.files import study_from_text
+from cotenant.study.model import Study
+from cotenant.study.spread import Role
+
+
+def carry_out(
+    study: Study,
+    *,
+    on: str,
+    devices: str | None,
+    out: Path,
+    listener: Listener,
+    insecure: bool = False,
+    folder: RunFolder | None = None,
+) -> Path:
+    """Go on with a run on a cluster, or begin one; gives its folder.
+
+    Args:
+        study: What to measure.
+        on: `ray` or `ray://host:port`.
+        devices: Which of the cluster's; None: all GPUs, or all CPUs where a node has none.
+        out: The folder in which a new run gets a folder of its own.
+        listener: Told what happens.
+        insecure: Accept a cluster without tokens.
+        folder: A run to go on with.
+
+    Raises:
+        CotenantError: Nothing that was measured is lost.
+    """
+    path = folder.path if folder else new_run_path(out, study.name)
+    listener(Preparing("asking the nodes of the cluster what they have"))
+    with interruption.heard(), connected(on, insecure=insecure) as cluster:
+        found = survey(cluster, insecure=insecure)
+        for sentence in (*differences(found.nodes), *held_back(found.nodes)):
+            listener(Noticed(sentence))
+        hosts = select(devices or ALL, found.nodes)
+        role = role_of(study, hosts)
+        members = _members(folder, hosts)
+        run = folder.run if folder else path.name
+        with device_lock([f"run {run}"], run=str(path)):
+            crew = Crew(cluster, hosts, found.agents)
+            try:
+                session = len(folder.manifest.get("sessions", [])) if folder else 0
+                listener(Preparing(f"taking {_counted(hosts)}"))
+                replies = crew.open(_orders(study, hosts, run=run, session=session))
+                plan = _plan(study, replies)
+                layout = Layout(plan, hosts, role, members)
+                if folder is None:
+                    folder = RunFolder.create(path, {"run": run, **_manifest(plan, hosts, replies, role=role)})
+                    resumed = False
+                else:
+                    folder, resumed = RunFolder.open(path), True
+                folder.resume()
+                set_damaged_aside(folder)
+                fleet = _fleet(hosts, found, role=role) | {"on": str(cluster.address), "devices": devices or ALL}
+                fleet["members"] = list(members)
+                sessions = [*folder.manifest.get("sessions", []), provenance.session()]
+                folder.update_manifest(sessions=sessions, state="running", fleet=fleet)
+                name, simulated = str(folder.manifest["device"]), hosts[0].simulated
+                listener(started(layout.plan, name, folder, resumed=resumed, simulated=simulated))
+                driver = Driver(crew, layout, folder, listener=listener)
+                driver.gather({host: reply["staged"] for host, reply in replies.items()})
+                why = _driven(driver, crew, folder, listener)
+            finally:
+                crew.kill()
+    listener(RunEnded(folder=path, why=why))
+    return path
+
+
+def _driven(driver: Driver, crew: Crew, folder: RunFolder, listener: Listener) -> str:
+    try:
+        why = driver.run()
+    except BaseException as problem:
+        asked = isinstance(problem, KeyboardInterrupt) or interruption.came()
+        with suppress(KeyboardInterrupt, RunFolderError), interruption.held():
+            crew.kill()
+            folder.update_manifest(state="interrupted" if asked else "failed")
+            if asked:
+                folder.update_manifest(why="interrupted")
+                listener(RunEnded(folder=folder.path, why="interrupted"))
+        if asked:
+            raise KeyboardInterrupt from None
+        raise
+    crew.close()
+    folder.update_manifest(state="complete", why=why, trials=len(folder.committed()))
+    return why
+
+
+def reopened(path: Path) -> tuple[RunFolder, Study, Mapping[str, Any]]:
+    """A run on a cluster to go on with: its folder, its study, and where it ran. Raises RunFolderError."""
+    folder = RunFolder.open(path)
+    text, fleet = folder.manifest.get("study"), folder.manifest.get("fleet")
+    if not isinstance(text, str) or not isinstance(fleet, dict):
+        raise RunFolderError(f"{path} is not a run on a cluster", hint=f"cotenant run --resume {path}, without --on")
+    return folder, study_from_text(text, source=str(path / "manifest.json")), fleet
+
+
+def _orders(study: Study, hosts: Sequence[Host], *, run: str, session: int) -> dict[str, dict[str, Any]]:
+    device = device_name(hosts)
+    return {
+        host.name: {
+            "run": run,
+            "study": study.to_yaml(),
+            "host": host.name,
+            "device": device,
+            "local": host.device,
+            "members": host.members,
+            "identities": host.identities,
+            "simulated": host.simulated,
+            "session": session,
+            "owner": f"{socket.gethostname()}:{os.getpid()} {run}",
+        }
+        for host in hosts
+    }
+
+
+def device_name(hosts: Sequence[Host]) -> str:
+    """What the run calls all of its devices together."""
+    if hosts[0].simulated:
+        return hosts[0].device
+    return hosts[0].name if len(hosts) == 1 else f"{len(hosts)} devices on Ray"
+
+
+def _plan(study: Study, replies: Mapping[str, Mapping[str, Any]]) -> RunPlan:
+    """What all devices can do of the study: `sharing: all` is what all of them have."""
+    plans = [reply["plan"] for reply in replies.values()]
+    modes = [mode for mode in plans[0]["modes"] if all(mode in plan["modes"] for plan in plans)]
+    left_out = dict.fromkeys(sentence for plan in plans for sentence in plan["left_out"])
+    skipped = sorted({tuple(pair) for plan in plans for pair in plan["skipped"]})
+    return RunPlan.from_json(study, (), {**plans[0], "modes": modes, "left_out": left_out, "skipped": skipped})
+
+
+def _manifest(
+    plan: RunPlan, hosts: Sequence[Host], replies: Mapping[str, Mapping[str, Any]], *, role: Role
+) -> dict[str, Any]:
+    first = dict(next(iter(replies.values()))["manifest"])
+    if hosts[0].simulated:
+        described: Any = first["device_description"]
+    else:
+        described = described_together(
+            {host.name: replies[host.name]["manifest"]["device_description"] for host in hosts},
+            {host.name: host.identities[0] for host in hosts},
+        )
+    name = device_name(hosts)
+    recorded = plan.study.model_copy(
+        update={"device": name, "devices": role, "spread": None if role == "workers" else "each"}
+    )
+    return {
+        **first,
+        "study": recorded.to_yaml(),
+        "device": name,
+        "modes": list(plan.modes),
+        "left_out": list(plan.left_out),
+        "device_description": described,
+    }
+
+
+def _fleet(hosts: Sequence[Host], found: Survey, *, role: Role) -> dict[str, Any]:
+    return {
+        "role": role,
+        "hosts": [{"host": host.name, "node": host.node.name, "devices": len(host.members)} for host in hosts],
+        "versions": {one.node.name: dict(one.versions) for one in found.nodes},
+    }
+
+
+def _members(folder: RunFolder | None, hosts: Sequence[Host]) -> tuple[str, ...]:
+    """The devices that the run began with: a resumed one keeps its numbers, whoever is there now."""
+    known = folder.manifest.get("fleet", {}).get("members") if folder else None
+    return tuple(map(str, known)) if known else tuple(member for host in hosts for member in host.members)
+
+
+def _counted(hosts: Sequence[Host]) -> str:
+    count, nodes = sum(len(host.members) for host in hosts), len({host.node.id for host in hosts})
+    return f"{count} device{'s'[: count != 1]} on {nodes} node{'s'[: nodes != 1]}"

@@ -1,0 +1,78 @@
+"""A batch script that starts a Ray cluster on the nodes of a Slurm job, carries a study out and keeps the result."""
+
+import shlex
+from dataclasses import dataclass
+
+from cotenant.fleet.settings import HEALTH, QUIET
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is asked for."""
+
+    study: str
+    nodes: int
+    gpus: int
+    """Per node; 0: CPUs are measured."""
+    hours: float
+    out: str
+    """A folder that all nodes see."""
+    devices: str = "all"
+
+
+def script(job: Job) -> str:
+    """The job as `sbatch` takes it."""
+    minutes = max(1, round(job.hours * 60))
+    gpus = [f"#SBATCH --gpus-per-node={job.gpus}"] if job.gpus else []
+    exports = [f"export {name}={value}" for name, value in (QUIET | HEALTH).items()]
+    run = shlex.join(["cotenant", "run", job.study, "--devices", job.devices, "--out", job.out, "--quiet"])
+    return "\n".join(
+        [
+            "#!/usr/bin/env bash",
+            f"#SBATCH --job-name=cotenant-{_plain(job.study)}",
+            f"#SBATCH --nodes={job.nodes}",
+            "#SBATCH --ntasks-per-node=1",
+            "#SBATCH --exclusive",
+            *gpus,
+            f"#SBATCH --time={minutes}",
+            f"#SBATCH --output={_plain(job.study)}-%j.log",
+            "# Nodes are taken whole: what else runs on one would be measured too.",
+            "set -euo pipefail",
+            "",
+            *exports,
+            "export RAY_AUTH_MODE=token",
+            "# A token of this job alone, readable by its owner alone, where every node sees it.",
+            f"mkdir -p {shlex.quote(job.out)}",
+            f"export RAY_AUTH_TOKEN_PATH={shlex.quote(job.out)}/.token-$SLURM_JOB_ID",
+            r'(umask 077; od -An -N32 -tx1 /dev/urandom | tr -d " \n" > "$RAY_AUTH_TOKEN_PATH")',
+            "trap 'rm -f \"$RAY_AUTH_TOKEN_PATH\"' EXIT",
+            "",
+            'head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+            'address=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address | tr " " "\\n" | head -n 1)',
+            "port=$((20000 + SLURM_JOB_ID % 20000))",
+            "common=(--disable-usage-stats --block)",
+            'srun --nodes=1 --ntasks=1 --overlap -w "$head" ray start --head --node-ip-address="$address" \\',
+            '  --port="$port" --include-dashboard=false "${common[@]}" &',
+            "sleep 20",
+            f"if [ {job.nodes} -gt 1 ]; then",
+            f'  srun --nodes={job.nodes - 1} --ntasks={job.nodes - 1} --overlap --exclude="$head" \\',
+            '    ray start --address="$address:$port" "${common[@]}" &',
+            "  sleep 20",
+            "fi",
+            "",
+            "# The run's records are in its folder as they come; sbatch this script again to go on after a time limit.",
+            f"latest=$(ls -d {shlex.quote(job.out)}/*/*/manifest.json 2>/dev/null | tail -n 1 || true)",
+            'if [ -n "$latest" ] && grep -q \'"state": "\\(running\\|interrupted\\)"\' "$latest"; then',
+            '  srun --nodes=1 --ntasks=1 --overlap -w "$head" \\',
+            '    cotenant run --resume "$(dirname "$latest")" --on "ray://$address:$port"',
+            "else",
+            '  srun --nodes=1 --ntasks=1 --overlap -w "$head" \\',
+            f'    {run} --on "ray://$address:$port"',
+            "fi",
+            "",
+        ]
+    )
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-." else "-" for c in text.rsplit("/", 1)[-1]) or "study"

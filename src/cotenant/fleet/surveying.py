@@ -1,0 +1,147 @@
+"""All nodes asked what they are, and whether they fit together; said before the first trial."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cotenant import __version__
+from cotenant.errors import FleetError
+from cotenant.fleet import wire
+from cotenant.fleet.cluster import PATIENCE_S, TOKEN, Cluster, Node
+from cotenant.fleet.worker import DeviceWorker
+
+CLOCK_S = 1.0
+"""Nodes whose clocks differ by more tell a different order of events."""
+SAID = ("torch", "python", "ray")
+"""Versions that may differ, but not unsaid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A node and what it said of itself."""
+
+    node: Node
+    facts: Mapping[str, Any]
+    behind_s: float
+    """Of its clock against ours."""
+
+    @property
+    def versions(self) -> Mapping[str, str | None]:
+        """Of the packages that matter."""
+        versions: Mapping[str, str | None] = self.facts["versions"]
+        return versions
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All nodes, and the agents that answer for them."""
+
+    nodes: tuple[Surveyed, ...]
+    agents: Mapping[str, Any]
+    """By the node's name; each can own a device of its node as well: a process takes seconds to start."""
+
+
+def survey(cluster: Cluster, *, insecure: bool = False) -> Survey:
+    """Ask every node.
+
+    Raises:
+        FleetError: A node lacks the package, is open to everybody, or its clock or its cotenant differs from ours.
+    """
+    nodes = cluster.nodes()
+    agents = {node.name: cluster.actor(DeviceWorker, node) for node in nodes}
+    asked = {name: agent.survey.remote() for name, agent in agents.items()}
+    facts = {node.name: _answer(asked[node.name], node) for node in nodes}
+    behind = {node.name: _behind_s(agents[node.name], node) for node in nodes}
+    found = tuple(Surveyed(node, facts[node.name], behind[node.name]) for node in nodes)
+    require_alike(found, insecure=insecure)
+    return Survey(found, agents)
+
+
+def require_alike(nodes: Sequence[Surveyed], *, insecure: bool) -> None:
+    """Refuse nodes that can't work together. Raises FleetError."""
+    for one in nodes:
+        name = one.node.name
+        there = one.versions.get("cotenant")
+        if there != __version__:
+            raise FleetError(
+                f"node {name} has cotenant {there}, and this is {__version__}",
+                hint=f"install the same there: pip install 'cotenant[ray]=={__version__}'",
+            )
+        if one.facts["auth"] != TOKEN and not insecure:
+            raise FleetError(
+                f"node {name} asks nobody for a token: whoever reaches it can run anything on it",
+                hint="start all nodes with RAY_AUTH_MODE=token; or accept it: --insecure",
+            )
+        if abs(one.behind_s) > CLOCK_S:
+            way = "behind" if one.behind_s > 0 else "ahead of"
+            raise FleetError(
+                f"the clock of node {name} is {abs(one.behind_s):.1f} s {way} this machine's",
+                hint=f"set it by NTP, on {name}: sudo chronyc makestep, or sudo timedatectl set-ntp true",
+            )
+
+
+def differences(nodes: Sequence[Surveyed]) -> Iterator[str]:
+    """One sentence for each version that nodes don't share: measured numbers may differ by it."""
+    for package in SAID:
+        yield from _differ(package, {one.node.name: one.versions.get(package) for one in nodes})
+    drivers = {
+        one.node.name: ", ".join(sorted({str(device["driver"]) for device in one.facts["devices"] if device["driver"]}))
+        for one in nodes
+    }
+    yield from _differ("the GPU driver", drivers)
+
+
+def held_back(nodes: Sequence[Surveyed]) -> Iterator[str]:
+    """One sentence for each node whose Ray lets other processes go first: tenants would be slower than they are."""
+    for one in nodes:
+        if one.facts["niceness"] > 0:
+            yield (
+                f"node {one.node.name} runs its workers at niceness {one.facts['niceness']}; start its Ray with "
+                "RAY_worker_niceness=0"
+            )
+
+
+def _differ(what: str, by_node: Mapping[str, str | None]) -> Iterator[str]:
+    if len(set(by_node.values())) > 1:
+        stated = ", ".join(f"{version or 'none'} on {name}" for name, version in by_node.items())
+        yield f"nodes differ in {what}: {stated}"
+
+
+def _answer(reply: Any, node: Node) -> Mapping[str, Any]:
+    import ray
+
+    try:
+        said: Mapping[str, Any] = wire.unpacked(ray.get(reply, timeout=PATIENCE_S))
+    except ray.exceptions.GetTimeoutError:
+        raise FleetError(
+            f"node {node.name} did not start a worker within {PATIENCE_S:g} s",
+            hint=f"look at it: ray status; its logs are in /tmp/ray/session_latest/logs on {node.name}",
+        ) from None
+    except ray.exceptions.RayError as error:
+        raise _lost(node, error) from None
+    wire.raise_problem(said, node.name)
+    return said
+
+
+def _lost(node: Node, error: Exception) -> FleetError:
+    if any(word in str(error) for word in ("ModuleNotFoundError", "No module named", "ImportError", "AttributeError")):
+        return FleetError(
+            f"node {node.name} doesn't have cotenant {__version__} where its Ray looks for packages",
+            hint=f"install it there, beside the `ray` that was started: pip install 'cotenant[ray]=={__version__}'",
+        )
+    return FleetError(f"node {node.name} was lost while it was asked what it has", hint="look at it: ray status")
+
+
+def _behind_s(agent: Any, node: Node) -> float:
+    """Ours minus theirs, by the quickest of three exchanges."""
+    best: tuple[float, float] | None = None
+    for _ in range(3):
+        asked = time.time()
+        there = float(_answer(agent.clock.remote(), node)["utc_s"])
+        answered = time.time()
+        took = answered - asked
+        if best is None or took < best[0]:
+            best = took, (asked + answered) / 2 - there
+    assert best is not None
+    return best[1]

@@ -1,0 +1,89 @@
+"""The trials of a block on a host: pure, and the same numbers whoever carries them out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cotenant.errors import FleetError, StudyError
+from cotenant.fleet.selection import Host
+from cotenant.measure.plan import RunPlan
+from cotenant.study.model import Study
+from cotenant.study.spread import Role
+from cotenant.tenancy.nouns import Trial
+
+
+def role_of(study: Study, hosts: Sequence[Host]) -> Role:
+    """What the devices are for. Raises StudyError or FleetError where they can't be that."""
+    role: Role = study.devices or ("workers" if study.spread is None else "replicates")
+    if study.spread not in (None, "auto", "each"):
+        raise StudyError(
+            f"`spread: {study.spread}` needs all devices in one trial, and those of a cluster have a trial each",
+            hint="use --set spread=each, or carry it out on one machine",
+        )
+    models = sorted({host.model for host in hosts})
+    if role != "compare" and len(models) > 1:
+        raise FleetError(
+            f"the devices differ: {' and '.join(models[:3])}",
+            hint="choose equal ones with --devices, or compare them: --set devices=compare",
+        )
+    return role
+
+
+MOST_KEPT = 4
+"""Blocks whose trials are remembered."""
+
+
+class Layout:
+    """Which trials a block has on each host."""
+
+    def __init__(self, plan: RunPlan, hosts: Sequence[Host], role: Role, members: Sequence[str]) -> None:
+        """Lay the blocks out.
+
+        Args:
+            plan: What to measure.
+            hosts: Those that are there now.
+            role: What they are for.
+            members: The devices that the run began with, which its trials are numbered by.
+        """
+        self._role, self._hosts = role, {host.name: host for host in hosts}
+        self.divided = role == "workers"
+        self.members = tuple(members)
+        members = () if self.divided else self.members
+        study = plan.study.model_copy(update={"spread": None if self.divided else "each"})
+        self.plan = replace(plan.with_study(study), members=tuple(members))
+        self._owners = {member: host.name for host in hosts for member in host.members}
+        self._kept: dict[int, dict[str, list[Trial]]] = {}
+
+    def with_study(self, study: Study) -> "Layout":
+        """The same trials of a study whose windows are known now."""
+        return Layout(self.plan.with_study(study), list(self._hosts.values()), self._role, self.members)
+
+    def of(self, block: int, host: str) -> Sequence[Trial]:
+        """The trials of a block that are this host's, were it to carry the block out."""
+        if self.divided:
+            return [_on(trial, self._hosts[host], block) for trial in self.plan.block(block).trials]
+        if block not in self._kept:  # all hosts ask for it about the same time, and it may have thousands
+            found: dict[str, list[Trial]] = {}
+            for trial in self.plan.block(block).trials:
+                owner = self._owners.get(str(trial.tenants[0].member))
+                if owner is not None:
+                    found.setdefault(owner, []).append(trial)
+            self._kept[block] = found
+            if len(self._kept) > MOST_KEPT:
+                del self._kept[min(self._kept)]
+        return self._kept[block].get(host, [])
+
+
+def _on(trial: Trial, host: Host, block: int) -> Trial:
+    """A worker's trial: of many simulated devices it takes one after the other, a block each."""
+    number = block % len(host.members)
+    tenants = tuple(
+        tenant.model_copy(update={"name": f"{tenant.name}@{number}", "member": host.members[number]})
+        for tenant in trial.tenants
+    )
+    return trial.model_copy(update={"tenants": tenants})
+
+
+def order(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """As they travel."""
+    return [trial.model_dump(mode="json") for trial in trials]

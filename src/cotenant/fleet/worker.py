@@ -1,0 +1,271 @@
+"""Owns one device (or many simulated ones) on its node for as long as a run lasts: the lock, the tenants, the records.
+
+Lives in an actor. Records are sealed on the node's own disk at the end of a block and then sent; until the driver has
+them they stay here, so that a driver that dies loses nothing.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cotenant.devices.protocol import Device
+from cotenant.devices.state_folder import state_folder
+from cotenant.errors import CotenantError, SharingUnavailable, TenantFailed
+from cotenant.fleet import wire
+from cotenant.fleet.agent import NodeAgent
+from cotenant.measure.bench import Bench, bench_for
+from cotenant.measure.events import Event, Noticed, Preparing
+from cotenant.measure.fit import forecast_for, require_fit
+from cotenant.measure.locking import device_lock
+from cotenant.measure.plan import RunPlan, plan_for
+from cotenant.measure.runner import Runner
+from cotenant.measure.session import manifest_of, note_peaks
+from cotenant.store.chunks import LONGEST_NAME, chunk_name
+from cotenant.store.chunks import MOST_TRIALS as MOST_IN_CHUNK
+from cotenant.store.folder import RunFolder
+from cotenant.store.naming import slug
+from cotenant.study.files import study_from_text
+from cotenant.tenancy.nouns import Trial
+from cotenant.tenancy.records import TrialRecords
+
+TELL_S = 0.25
+"""Progress is told no more often."""
+READY = ("instrument", "capacity_rps", "windows", "roofline")
+"""Entries of the manifest that are measured before the first block, once for all devices."""
+
+
+@dataclass(slots=True)
+class _Opened:
+    """What stands while a run lasts."""
+
+    device: str
+    """As the run calls the device or group."""
+    identity: str | None
+    """Of a real device; simulated ones have theirs in their trials."""
+    plan: RunPlan
+    place: Device
+    bench: Bench
+    folder: RunFolder
+    session: int
+    began: bool = False
+
+
+class DeviceWorker(NodeAgent):
+    """A device on its node; every method takes and gives bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held = ExitStack()
+        self._opened: _Opened | None = None
+
+    def open(self, order: bytes) -> bytes:
+        """Take the device, and say what it can do for the study; a problem as JSON if it can't be had."""
+        try:
+            return wire.packed(self._open(wire.unpacked(order)))
+        except CotenantError as error:
+            self._held.close()
+            return wire.problem(error)
+
+    def get_ready(self, order: bytes) -> Iterator[bytes]:
+        """Start the tenants; gives progress, and of the one that is asked to measure entries of the manifest, trials.
+
+        What can't work is said now: before the first trial.
+        """
+        asked = wire.unpacked(order)
+        here = self._here()
+        said: list[bytes] = []
+
+        def listen(event: Event) -> None:
+            if isinstance(event, Preparing | Noticed):
+                said.append(wire.packed({"event": type(event).__name__, "text": event.text}))
+
+        try:
+            if not asked["measure"]:
+                here.bench.prepare(here.plan.block(0).trials)
+                yield wire.packed({"ready": {}})  # the end of a stream that held nothing is never noticed
+                return
+            here.folder.update_manifest(**asked["known"])
+            note_peaks(here.folder, here.place, listen)
+            Runner(
+                here.plan,
+                here.bench,
+                here.folder,
+                session=here.session,
+                listener=listen,
+                simulated=here.place.simulated,
+            ).get_ready()
+        except CotenantError as error:
+            yield wire.problem(error)
+            return
+        for one in said:  # noqa: UP028 - Ray sends into what it iterates over, and a list takes nothing
+            yield one
+        yield wire.packed({"ready": {key: here.folder.manifest[key] for key in READY if key in here.folder.manifest}})
+        for chunk in here.folder.chunks():
+            yield wire.parcel(chunk)
+
+    def carry_out(self, order: bytes) -> Iterator[bytes]:
+        """One block: progress while it goes on, then its sealed trials."""
+        try:
+            yield from self._carry_out(wire.unpacked(order))
+        except CotenantError as error:
+            yield wire.problem(error)
+
+    def fetch(self, name: bytes) -> bytes:
+        """Trials that an earlier driver did not get."""
+        here = self._here()
+        return wire.parcel(next(path for path in here.folder.chunks() if path.name == wire.unpacked(name)))
+
+    def close(self) -> bytes:
+        """End the tenants, let go of the device, and forget what was sent."""
+        here = self._here()
+        here.bench.close()
+        self._held.close()
+        shutil.rmtree(here.folder.path, ignore_errors=True)
+        return wire.packed({"closed": True})
+
+    def _here(self) -> _Opened:
+        assert self._opened is not None, "opened before anything else is asked of it"
+        return self._opened
+
+    def _open(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        device, place = _places(order)
+        study = study_from_text(order["study"], source="the study").model_copy(
+            update={"device": place.name, "spread": None, "devices": None, "turns": None}
+        )
+        from cotenant.study.workload_check import check_workloads
+
+        check_workloads(study)
+        plan = plan_for(study, place)
+        require_fit(forecast_for(plan, place), place)
+        self._held.enter_context(device_lock(place.lock_keys(), run=order["owner"]))
+        folder = _staging(order["run"], order["host"])
+        staged = [path.name for path in folder.chunks()]
+        self._opened = _Opened(
+            device=order["device"],
+            identity=None if place.simulated else order["identities"][0],
+            plan=plan,
+            place=place,
+            bench=bench_for(device, run=order["run"], before=study.before),
+            folder=folder,
+            session=int(order["session"]),
+        )
+        return {"plan": plan.to_json(), "manifest": manifest_of(plan, place), "staged": staged, "pid": os.getpid()}
+
+    def _carry_out(self, order: Mapping[str, Any]) -> Iterator[bytes]:
+        here = self._here()
+        study = here.plan.study
+        missing = [_local(Trial.model_validate(one), simulated=here.place.simulated) for one in order["trials"]]
+        if study.fresh == "block":
+            here.bench.refresh()
+        if study.pause_s and here.began:
+            here.bench.pause(study.pause_s)
+        try:
+            here.bench.prepare(missing)
+        except (SharingUnavailable, TenantFailed):
+            if not here.began:  # before anything was measured this is the user's to fix; later the trial records it
+                raise
+        found: list[TrialRecords] = []
+        begin = told = time.monotonic()
+        while missing:
+            if time.monotonic() - told >= TELL_S or not found:
+                told = time.monotonic()
+                yield wire.packed({"event": "Trial", "mix": missing[0].mix, "done": len(found)})
+            some = here.bench.carry_out_some(missing, session=here.session, rates=order["rates"])
+            found += some
+            numbers = {int(records.trial["trial"]) for records in some}
+            missing = [trial for trial in missing if trial.number not in numbers]
+        here.began = True
+        mine = [_placed(records, here) for records in found]
+        verdicts = [str(records.trial["verdict"]) for records in mine]
+        device_s = sum(
+            float(one.trial["window_s"]) + (one.trial["window_start_ns"] - one.trial["start_ns"]) / 1e9 for one in mine
+        )
+        for name in order["delivered"]:
+            shutil.rmtree(here.folder.path / "trials" / name, ignore_errors=True)
+        names = []
+        for some_of_them in _chunked(mine):
+            here.folder.commit(*some_of_them)
+            names.append(chunk_name(int(one.trial["trial"]) for one in some_of_them))
+        for name in names:
+            yield wire.parcel(here.folder.path / "trials" / name)
+        yield wire.packed(
+            {"end": len(mine), "verdicts": verdicts, "device_s": device_s, "seconds": time.monotonic() - begin}
+        )
+
+
+def _places(order: Mapping[str, Any]) -> tuple[Device, Device]:
+    """What trials are carried out on, and the one device that speaks for it."""
+    from cotenant.devices import find_device
+    from cotenant.devices.group import DeviceGroup
+
+    if not order["simulated"]:
+        uuid = str(order["identities"][0])
+        device = find_device(f"cuda:{uuid}" if uuid.startswith(("GPU-", "MIG-")) else order["local"])
+        return device, device
+    whole = find_device(order["local"])
+    if not isinstance(whole, DeviceGroup):
+        whole = DeviceGroup(whole.name, [whole.name], find_device, simulated=True)
+    group = whole.only(order["members"])
+    return group, group.simulation(order["members"][0])
+
+
+def _staging(run: str, host: str) -> RunFolder:
+    path = state_folder("fleet") / slug(run) / slug(host)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if (path / "manifest.json").exists():
+        folder = RunFolder.open(path)
+        folder.resume()
+        return folder
+    return RunFolder.create(path, {"run": run})
+
+
+def _local(trial: Trial, *, simulated: bool) -> Trial:
+    """The trial as the device knows it: a real one has no members."""
+    if simulated:
+        return trial
+    tenants = tuple(
+        tenant.model_copy(
+            update={"name": tenant.name.rpartition("@")[0] if tenant.member else tenant.name, "member": None}
+        )
+        for tenant in trial.tenants
+    )
+    return trial.model_copy(update={"tenants": tenants})
+
+
+def _placed(records: TrialRecords, here: _Opened) -> TrialRecords:
+    """The records as the run knows them: on which of its devices."""
+    trial = {**records.trial, "device": here.device}
+    if here.identity is None:
+        return replace(records, trial=trial)
+    samples = dict(records.samples)
+    if samples:
+        length = len(next(iter(samples.values())))
+        samples["device"] = np.full(length, here.identity, object)
+    return replace(
+        records,
+        trial=trial,
+        tenants=tuple({**row, "member": here.identity} for row in records.tenants),
+        samples=samples,
+    )
+
+
+def _chunked(trials: Sequence[TrialRecords]) -> Iterator[list[TrialRecords]]:
+    """In the order of their numbers, cut where the name of a folder could become too long."""
+    some: list[TrialRecords] = []
+    before, gaps = None, 0
+    for one in sorted(trials, key=lambda one: int(one.trial["trial"])):
+        number = int(one.trial["trial"])
+        gaps += number - 1 != before
+        if some and (len(some) == MOST_IN_CHUNK or gaps * (2 * max(6, len(str(number))) + 2) > LONGEST_NAME):
+            yield some
+            some, gaps = [], 1
+        some.append(one)
+        before = number
+    if some:
+        yield some

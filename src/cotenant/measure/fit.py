@@ -1,0 +1,27 @@
+"""What a run would take on a device, and whether the device can hold it."""
+
+from cotenant import workloads
+from cotenant.devices.protocol import Device
+from cotenant.measure.plan import RunPlan
+from cotenant.study.forecast import Forecast, forecast
+
+
+def forecast_for(plan: RunPlan, device: Device) -> Forecast:
+    """Trials, time and memory of a plan on its device."""
+    return forecast(
+        plan.study,
+        modes=plan.modes,
+        memory_bytes=device.least_free_bytes(),
+        properties=lambda spec: workloads.find(spec.name).properties(device.spec(spec)),
+        base_bytes_per_tenant=device.tenant_bytes,
+        device=device.name,
+        members=plan.members,
+        in_a_block=plan.trials_per_block,
+        left_out=(*plan.too_small_for, *plan.left_out),
+        simulated=device.simulated,
+    )
+
+
+def require_fit(forecast: Forecast, device: Device) -> None:
+    """Refuse what can't be held; a mix that doesn't fit a simulated device is a result, its tenants must fit alone."""
+    (forecast.solo() if device.simulated else forecast).require_fit()
