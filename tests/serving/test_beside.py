@@ -1,17 +1,13 @@
 import os
 
-import pytest
-
 from cotenant.serving.worker.beside import kept_off
 
 
 def test_the_front_end_keeps_off_the_device_and_comes_back():
     before = os.sched_getaffinity(0)
-    if len(before) < 2:
-        pytest.skip("needs two cores")
     device = {max(before)}
     with kept_off(device):
-        assert os.sched_getaffinity(0) == before - device
+        assert os.sched_getaffinity(0) == (before - device or before)
     assert os.sched_getaffinity(0) == before
 
 

@@ -7,7 +7,7 @@ that the loss stays below what that says where ``w`` is much longer than ``y``. 
 is slow compared with kernels: there the victim's speeds are averaged, not its times. Nobody's work adds up to more
 than the device has.
 
-The event engine says the same within 2 to 3 % (mean over Gavel's 665 pairs, see docs/concepts/prediction.md).
+In turns it agrees with the event engine. Side by side the two are laws of their own (see docs/concepts/prediction.md).
 """
 
 from itertools import product
@@ -19,8 +19,8 @@ from cotenant.prediction.interference.mixes import placed, present
 from cotenant.prediction.kernels.columns import Bools, Floats, Ints
 
 DRAIN = 0.07
-"""Part of a long kernel's work during which others get in. Chosen for agreement with the event engine on the pairs of
-Gavel's jobs; measured pairs played no part."""
+"""Part of a long kernel's work during which others get in. Chosen for agreement with an earlier event engine on the
+pairs of Gavel's jobs; measured pairs played no part."""
 _SHARPNESS = 8
 """Host and device overlap almost perfectly: the longer one counts."""
 _ROUNDS = 25
