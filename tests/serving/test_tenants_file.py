@@ -87,7 +87,8 @@ def test_groups_share_a_worker_and_isolated_tenants_have_their_own():
 def test_the_front_end_keeps_a_core_where_there_are_several():
     assert worker_cores("cpu", [0, 1, 2]) == (1, 2)
     assert worker_cores("cpu", [3]) == (3,)
-    assert worker_cores("cpu:1", [0, 1]) is None
+    assert worker_cores("cpu:1", [0, 1]) == (1,)
+    assert worker_cores("cuda:0", [0, 1]) is None
 
 
 def test_beyond_this_machine_keys_and_tls_are_needed():
