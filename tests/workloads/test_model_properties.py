@@ -30,7 +30,7 @@ def described(name):
 def counted_flops(entry, spec):
     """What torch's own counter sees in a real request; attention unfused, since it has no formula for the fused one."""
     model, inputs = stand(entry, spec, device="cpu", dtype=torch.float32)
-    if entry.name.startswith("deepseek-v2"):
+    if entry.name.startswith(("deepseek-v", "gpt-oss")):
         model.set_experts_implementation("eager")  # nor for grouped products
     stages = stages_of(model, entry, spec, inputs, "cpu")
     model.requires_grad_(spec.train)  # the counter follows gradients, which inference does not have
