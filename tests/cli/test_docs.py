@@ -85,9 +85,12 @@ def test_the_tenants_of_the_guide_to_serving_can_be_served(tmp_path):
     from cotenant.serving.tenants_file import read_tenants
 
     text = (ROOT / "docs/guide/serve.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
-    (tmp_path / "tenants.yaml").write_text(block, encoding="utf-8")
-    assert set(read_tenants(tmp_path / "tenants.yaml").tenants) == {"bert", "conv", "gpt"}
+    files = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    served = []
+    for number, block in enumerate(files):
+        (tmp_path / f"{number}.yaml").write_text(block, encoding="utf-8")
+        served.append(set(read_tenants(tmp_path / f"{number}.yaml").tenants))
+    assert served[0] == {"bert", "conv", "gpt"}
 
 
 @pytest.mark.parametrize("text", [text for _, text in GUIDE_STUDIES], ids=[name for name, _ in GUIDE_STUDIES])
