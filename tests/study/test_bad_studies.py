@@ -13,8 +13,8 @@ MIX_WORDS = (
     "solo, pairs, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
 )
 STUDY_KEYS = (
-    "name, about, device, tenants, mixes, sharing, settings, spread, before, pause, loads, window, lead, until, "
-    "budget, blocks, fresh, seed"
+    "name, about, device, tenants, mixes, sharing, shares, settings, spread, before, pause, loads, window, lead, "
+    "until, budget, blocks, fresh, alone_stopped, seed"
 )
 TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
 LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
