@@ -19,6 +19,7 @@ tenants:
   gpt2: {workload: gpt2-mini, batch: 1, seq: 64}
 mixes: [solo, pairs]
 sharing: all
+shares: given
 window: 300ms
 lead: 20ms
 blocks: 2
@@ -182,3 +183,9 @@ def test_a_dry_run_counts_trials_and_memory_of_the_gpu():
     forecast = dry_run(study_from_text(STUDY, source="test"), device="sim:a100-sxm4-40gb")
     assert forecast.trials_per_block == 2 + 5
     assert forecast.memory_bytes == pytest.approx(39.4 * 2**30, rel=0.01)
+
+
+def test_with_all_ways_to_share_caps_and_cuts_are_tried_too():
+    searched = STUDY.replace("shares: given\n", "")
+    forecast = dry_run(study_from_text(searched, source="test"), device="sim:a100-sxm4-40gb")
+    assert forecast.trials_per_block == 2 + 5 + 3 + 2, "three caps of mps, and two cuts that no other can better"
