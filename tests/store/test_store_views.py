@@ -6,8 +6,8 @@ import time
 import pytest
 from synthetic import connect, trial, unsealed
 
-from cotenant.errors import DamagedTrials, RunFolderError
-from cotenant.store import seals
+from cotenant.errors import DamagedTrials, IntegrityWarning, RunFolderError
+from cotenant.store import parquet, seals
 from cotenant.store.folder import RunFolder
 from cotenant.store.reading import open_runs
 from cotenant.store.views import view_columns
@@ -166,3 +166,16 @@ def test_thousands_of_trials_are_opened_in_seconds(tmp_path):
     with connect([run.path]) as con:
         assert con.execute("SELECT count(*) FROM requests").fetchall() == [(3000 * 8,)]
     assert time.monotonic() - begin < 20
+
+
+def test_a_run_from_before_a_column_was_added_has_null_there(tmp_path):
+    run = make(tmp_path / "old", trials=1, run="A")
+    unsealed(run)
+    [file] = run.path.glob("trials/*/requests.parquet")
+    later = [column.name for column in TABLES["requests"] if column.later]
+    assert later
+    con = parquet.memory()
+    con.execute(f"CREATE TABLE kept AS SELECT * EXCLUDE ({', '.join(later)}) FROM read_parquet('{file}')")
+    con.execute(f"COPY kept TO '{file}' (FORMAT parquet)")
+    with pytest.warns(IntegrityWarning), connect([run.path]) as con:
+        assert con.execute(f"SELECT count(*), count({later[0]}) FROM requests").fetchall() == [(8, 0)]

@@ -80,12 +80,20 @@ def part(run: str, table: str, files: Sequence[Path], *, numbered: bool = False)
     names = [column.name for column in view_columns(table) if column.name != "run"]
     columns = ", ".join(parquet.quoted(name) for name in (*names, *(["file_row_number"] if numbered else ())))
     listed = ", ".join(parquet.text(damage.literal(file)) for file in files)
-    source = f"read_parquet([{listed}], file_row_number = {str(numbered).lower()})"
-    return f"SELECT {parquet.text(run)} AS run, {columns} FROM {source}"  # noqa: S608  (quoted)
+    source = f"SELECT * FROM read_parquet([{listed}], file_row_number = {str(numbered).lower()})"  # noqa: S608  (quoted)
+    later = [column for column in TABLES[table] if column.later]
+    if later:  # older runs lack these; everything else they must have, or the file is another table's
+        source = f"{source} UNION ALL BY NAME {_nothing(later)}"
+    return f"SELECT {parquet.text(run)} AS run, {columns} FROM ({source})"  # noqa: S608  (quoted)
 
 
 def _empty(table: str) -> str:
-    nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {parquet.quoted(column.name)}" for column in view_columns(table))
+    return _nothing(view_columns(table))
+
+
+def _nothing(columns: Sequence[Column]) -> str:
+    """No row, with these columns."""
+    nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {parquet.quoted(column.name)}" for column in columns)
     return f"SELECT {nulls} WHERE false"
 
 

@@ -42,6 +42,8 @@ class Column:
     type: str
     """A DuckDB type."""
     meaning: str
+    later: bool = False
+    """Runs that were made before it was added don't have it: it is NULL there."""
 
 
 MANIFEST: Mapping[str, str] = {
@@ -108,15 +110,20 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("batch", "INTEGER", "items per request"),
         Column("seq", "INTEGER", "tokens per item, where there are tokens"),
         Column("dtype", "VARCHAR", "number format of weights and activations"),
-        Column("software", "VARCHAR", "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm"),
+        Column(
+            "software",
+            "VARCHAR",
+            "how it was executed: eager, compile, graphs, onnxruntime, tensorrt or vllm",
+            later=True,
+        ),
         Column("load", "VARCHAR", "when its requests came"),
         Column("rate_rps", "DOUBLE", "intended rate of an open load, requests per second"),
         Column("slo_ms", "DOUBLE", "latency objective, milliseconds"),
         Column("slo_quantile", "DOUBLE", "the quantile that has to meet it"),
-        Column("ttft_slo_ms", "DOUBLE", "objective of the time to the first token, milliseconds"),
-        Column("ttft_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
-        Column("tpot_slo_ms", "DOUBLE", "objective of the time per output token, milliseconds"),
-        Column("tpot_slo_quantile", "DOUBLE", "the quantile that has to meet it"),
+        Column("ttft_slo_ms", "DOUBLE", "objective of the time to the first token, milliseconds", later=True),
+        Column("ttft_slo_quantile", "DOUBLE", "the quantile that has to meet it", later=True),
+        Column("tpot_slo_ms", "DOUBLE", "objective of the time per output token, milliseconds", later=True),
+        Column("tpot_slo_quantile", "DOUBLE", "the quantile that has to meet it", later=True),
         Column("priority", "INTEGER", "higher goes first where the sharing knows priorities"),
         Column("share", "VARCHAR", "part of the device it was given, where the sharing splits it"),
         Column("member", "VARCHAR", "the member of a group of devices it ran on, by its lasting identity (UUID)"),
@@ -133,7 +140,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("switches_voluntary", "BIGINT", "context switches it asked for, over the window"),
         Column("switches_forced", "BIGINT", "context switches forced on it, over the window"),
         Column("peak_memory_bytes", "BIGINT", "most memory its process has held on the device"),
-        Column("model_error", "VARCHAR", "of a simulated tenant: its class, and how far such ones were off, as JSON"),
+        Column(
+            "model_error",
+            "VARCHAR",
+            "of a simulated tenant: its class, and how far such ones were off, as JSON",
+            later=True,
+        ),
         Column("error", "VARCHAR", "the first error of a request, or how the tenant died"),
     ),
     "requests": (
@@ -145,9 +157,16 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         Column("first_ns", "BIGINT", "when the first output existed; NULL without one"),
         Column("done_ns", "BIGINT", "when it was done; NULL if it never was"),
         Column("device_ns", "BIGINT", "time the device worked on it; on a CPU the process's CPU time"),
-        Column("tokens_in", "BIGINT", "tokens of the prompt; NULL where there are none or nobody counted them"),
-        Column("tokens_out", "BIGINT", "tokens of the answer; NULL where there are none"),
-        Column("tokens_reasoning", "BIGINT", "of `tokens_out`, those that were reasoning; NULL without any"),
+        Column(
+            "tokens_in",
+            "BIGINT",
+            "tokens of the prompt; NULL where there are none or they were not counted",
+            later=True,
+        ),
+        Column("tokens_out", "BIGINT", "tokens of the answer; NULL where there are none", later=True),
+        Column(
+            "tokens_reasoning", "BIGINT", "of `tokens_out`, those that were reasoning; NULL without any", later=True
+        ),
         Column("in_window", "BOOLEAN", "due in the window and done while every tenant was active"),
         Column("ok", "BOOLEAN", "served without an error"),
         Column(
