@@ -13,8 +13,8 @@ MIX_WORDS = (
     "solo, pairs, {copies: {tenant: [2, 3]}}, {beside: {tenant: [tenant]}} or {groups: {name: [tenant, tenant]}}"
 )
 STUDY_KEYS = (
-    "name, about, device, tenants, mixes, sharing, settings, spread, before, pause, loads, window, lead, until, "
-    "budget, blocks, fresh, seed"
+    "name, about, device, tenants, mixes, sharing, shares, settings, spread, devices, turns, before, pause, loads, window, lead, until, "
+    "budget, blocks, fresh, alone_stopped, seed"
 )
 TENANTS_EXAMPLE = "{bert-mini: {workload: bert-base-mini, batch: 4}}"
 LOADS = "closed(n), poisson(rate), gamma(rate, cv), trace(file.csv, rate)"
@@ -89,7 +89,7 @@ def test_a_wrong_value_of_a_tenant(line: str, sentence: str):
 def test_only_workloads_that_talk_to_a_server_have_one():
     text = "tenants:\n  bert:\n    workload: spin\n    server: {start: 'x {port}'}\n"
     assert problems_of(text) == [
-        "s.yaml:2: tenants.bert: server is for workloads that talk to one: openai:, v2:, http:/path"
+        "s.yaml:2: tenants.bert: server is for workloads that talk to one: openai:, v2:, v2:grpc:, http:/path"
     ]
 
 
