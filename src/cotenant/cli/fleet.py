@@ -4,6 +4,8 @@ from typing import Any
 
 import click
 
+from cotenant.cli.output import as_json, show_json
+
 EPILOG = """\b
 Examples:  cotenant fleet slurm variability --nodes 10 --gpus 4 > job.sh && sbatch job.sh
            cotenant fleet kubernetes mine.yaml --nodes 8 --gpus 1 --image registry/cotenant:0.1 | kubectl apply -f -
@@ -23,8 +25,14 @@ A cluster that runs already needs none of this: cotenant run STUDY --on ray://HE
 @click.option("--out", metavar="DIR", default="runs", show_default=True, help="A folder that all nodes see.")
 @click.option("--devices", metavar="LIST", default="all", show_default=True, help="Which of the cluster's take part.")
 @click.option("--image", metavar="NAME", help="Kubernetes: a container image with cotenant[ray].")
-def command(**asked: Any) -> None:
+@as_json
+def command(*, as_json: bool, **asked: Any) -> None:
     """Write the Slurm script or the RayJob manifest that starts a Ray cluster and carries STUDY out on it."""
     from cotenant.api.fleet import fleet_job
 
-    click.echo(fleet_job(asked.pop("kind"), asked.pop("study"), **asked), nl=False)
+    kind = asked.pop("kind")
+    text = fleet_job(kind, asked.pop("study"), **asked)
+    if as_json:
+        show_json({"kind": kind, "text": text})
+    else:
+        click.echo(text, nl=False)
