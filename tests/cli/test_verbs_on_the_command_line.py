@@ -150,7 +150,7 @@ def test_show_of_something_else_is_an_error_without_output(tmp_path, capsys):
 
 @pytest.mark.parametrize(("state", "code", "word"), [("warning", 0, "ready"), ("problem", 2, "not ready: 1 problem")])
 def test_doctor_ends_in_ready_or_not(monkeypatch, capsys, state, code, word):
-    monkeypatch.setattr(doctor, "doctor", lambda _: (Finding("memory", state, "0 B free", fix="buy some"),))
+    monkeypatch.setattr(doctor, "doctor", lambda _, **_options: (Finding("memory", state, "0 B free", fix="buy some"),))
     assert main(["doctor"]) == code
     text = capsys.readouterr().out
     assert text.splitlines()[-1].startswith(word)

@@ -31,6 +31,11 @@ class SideBySide:
     left_out: tuple[str, ...]
     """What a device could not hold."""
 
+    @property
+    def regression(self) -> bool:
+        """Devices beside each other are no before and after: nothing became slower."""
+        return False
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         rows = [
