@@ -155,10 +155,10 @@ class ProgressClient:
 
     async def _next(self, loop: asyncio.AbstractEventLoop) -> None:
         """Until there is something new."""
-        if (gone := self.gone()) is not None:
-            self._take(self._drained())
+        if self.gone() is not None:
+            self._take(self._drained())  # before it is quoted: the end of its output may not have been read yet
             if not self._reported:
-                raise RequestFailed("ended", gone)
+                raise RequestFailed("ended", str(self.gone()))
             return
         if self._reports.polled:
             await asyncio.sleep(POLL_S)
