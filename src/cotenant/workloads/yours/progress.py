@@ -73,6 +73,7 @@ class ProgressClient:
     def __init__(self, name: str, arguments: list[str], reports: Reports, timeout_s: float) -> None:
         self._name, self._reports, self._timeout_s = name, reports, timeout_s
         self._waiting: asyncio.Future[None] | None = None
+        self._silent = False
         self._reported = 0
         self._last = b""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -164,6 +165,9 @@ class ProgressClient:
             await asyncio.sleep(POLL_S)
             self._reported += self._reports.look()
             return
+        if self._silent:  # nothing will wake us any more: it is about to end, or goes on without a word
+            await asyncio.sleep(POLL_S)
+            return
         self._waiting = loop.create_future()
         await self._waiting
 
@@ -172,6 +176,7 @@ class ProgressClient:
         self._take(data)
         if not data and self._loop is not None:  # its output is closed: it has ended, or will not say more
             self._loop.remove_reader(self._output)
+            self._silent = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
