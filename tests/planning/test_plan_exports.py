@@ -3,6 +3,7 @@
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from cotenant.planning.exports.model import CannotExpress, Model
 from cotenant.planning.exports.targets import TARGETS
 from cotenant.planning.mixes.plan import Kept, PlannedDevice, SeatedTenant, ServingPlan
 from cotenant.study.files import study_from
+from tests.support.elsewhere import interpreter
 
 GIB = 2**30
 MODELS = {
@@ -179,15 +181,16 @@ def test_triton_rejects_requests_that_waited_too_long_and_batches_as_planned():
     assert json.loads(files["chat/chat/1/model.json"])["max_num_seqs"] == 4
 
 
-def test_triton_configs_parse_as_its_own_protobuf():
-    message = pytest.importorskip("tritonclient.grpc.model_config_pb2")
-    text_format = pytest.importorskip("google.protobuf.text_format")
-    files = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)
-    for name, text in files.items():
-        if name.endswith("config.pbtxt"):
-            config = text_format.Parse(text, message.ModelConfig())
-            assert config.name == name.split("/")[0]
-            assert config.instance_group[0].count == 1
+def test_triton_configs_parse_as_its_own_protobuf(tmp_path):
+    python = interpreter("tritonclient")
+    texts = TARGETS["triton"](plan("mps", seat("embed", priority=2), seat("chat")), MODELS)
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    command = [python, Path(__file__).with_name("triton_configs.py"), *sorted(tmp_path.rglob("config.pbtxt"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [["chat", 4, 1], ["embed", 4, 1]]
 
 
 def test_the_device_plugin_is_told_the_number_of_replicas_and_refuses_what_it_cannot_say():

@@ -1,8 +1,6 @@
 """Clients that were written elsewhere: tritonclient, openai, curl, schemathesis, aiperf."""
 
-import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.elsewhere import interpreter
+
 HERE = Path(__file__).parent / "clients"
-
-
-def interpreter(module, variable="COTENANT_CLIENTS"):
-    """An interpreter that has the module: this one, or the one that the variable names (`make test` sets it in CI)."""
-    python = os.environ.get(variable)
-    if python is None:
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} isn't here; name an interpreter that has it in {variable}")
-        python = sys.executable
-    return python
 
 
 def speak(script, module, *arguments):

@@ -17,12 +17,14 @@ from tests.storm.cases import Case, corpus, draw, pictures
 
 
 def storm(seconds: float, seed: int) -> Tally:
-    """Attempts for so long. The same seed gives the same attempts in the same order."""
+    """Attack for this long. The same seed gives the same attempts in the same order."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="storm-") as room:
         whole = Path(room) / "whole"
         whole.mkdir()
-        attempting.alone(lambda: (corpus(whole), pictures(whole)), Path(room))
+        written = attempting.alone(lambda: (corpus(whole), pictures(whole)), Path(room))
+        if written.code:
+            raise RuntimeError(f"the corpus was not written: {written}")
         expected: dict[tuple[str, ...], Ended] = {}
         attempt = 0
         end = time.monotonic() + seconds
@@ -74,13 +76,16 @@ def run(case: Case, room: Path) -> Ended:
 
 
 def main() -> int:
-    """`python -m tests.storm.storming SECONDS [SEED]`: a longer one, a fifth of it faults, with its tally."""
+    """`python -m tests.storm.storming SECONDS [SEED] [FAULTS]`: FAULTS is the part (a fifth) for failing calls."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1800.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
-    with tempfile.TemporaryDirectory() as folder:
-        faults = faulting.start(seconds / 5, seed, Path(folder))
+    part = float(sys.argv[3]) if len(sys.argv) > 3 else 0.2
+    faults = Tally()
+    if part:
+        with tempfile.TemporaryDirectory() as folder:
+            faults = faulting.start(part * seconds, seed, Path(folder))
     attempting.import_everything()
-    tally = storm(4 * seconds / 5, seed)
+    tally = storm((1 - part) * seconds, seed)
     print(f"seed {seed}, {seconds:.0f} s\n\n| attacked | tried |\n|---|---|")  # noqa: T201
     for kind, count in sorted((tally.tried + faults.tried).items()):
         print(f"| {kind} | {count} |")  # noqa: T201
