@@ -16,9 +16,6 @@ from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Blocks, Cut, Tail, Trunk, find_blocks, plan_cut
 
-HEAD = "head"
-"""Joined at the head: the trunk is the whole model, and each head one fully connected layer."""
-
 
 class Extractor(nn.Module):
     """Gives features, one row per item: an image model's input to its head, a text model's mean over the tokens."""
@@ -102,7 +99,7 @@ def assemble(
     Args:
         entry: The candidate.
         cut: Only what is after it; None: the whole model.
-        joined: Where heads begin: a cut, or `HEAD`; None: no heads.
+        joined: Where heads begin: a cut, or `options.HEAD`; None: no heads.
         heads: How many of them.
         width: Of the features, for heads that are one layer.
         classes: That such a layer tells apart.
