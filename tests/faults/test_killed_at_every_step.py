@@ -1,7 +1,7 @@
 """A kill at each step of adding to a database: all of it or nothing.
 
 Runs have longer tests of their own, test_runner_faults.py here and tests/store/test_store_faults.py for every commit,
-by which served traffic is recorded too. A search that is killed is in tests/ranking/test_search_command.py.
+by which served traffic is recorded too. Searches are in test_killed_search.py.
 """
 
 import json
