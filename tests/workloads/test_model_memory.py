@@ -14,8 +14,11 @@ from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stages_of, stand
 from cotenant.workloads.models.describing import describe
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support.architectures import one_of_each
 
-MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
+pytestmark = pytest.mark.slow
+
+MINIS = one_of_each(entry for entry in model_entries() if entry.mini_of is not None)
 
 
 def allocated_peak(entry, spec):
@@ -83,7 +86,6 @@ print(json.dumps(peak - before))
 """
 
 
-@pytest.mark.slow
 def test_resident_memory_grows_by_what_was_predicted():
     """A large batch, and freed memory goes back at once: else one would measure the habits of malloc."""
     name, batch = "bert-base-mini", 256
