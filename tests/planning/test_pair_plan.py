@@ -29,7 +29,7 @@ def test_all_tenants_are_paired_at_the_largest_total_worth():
 
 
 def test_pairs_that_cannot_cover_all_tenants_are_refused():
-    with pytest.raises(ValueError, match="can't hold everyone"):
+    with pytest.raises(ValueError, match="can't cover all tenants"):
         best_pairs(np.ones(1), np.array([[0, 1]]), 3)
 
 

@@ -32,7 +32,7 @@ def state(gpu):
     [
         (0, {"sm_clock_mhz": 2000}, "has no SM clock of 2000 MHz", "choose 135 to 1530 MHz"),
         (0, {"clock_mhz": 100}, "has no SM clock of 100 MHz", "choose 135 to 1530 MHz"),
-        (0, {"power_limit_w": 400}, "takes no power limit of 400 W", "choose 150 to 300 W"),
+        (0, {"power_limit_w": 400}, "doesn't support a power limit of 400 W", "choose 150 to 300 W"),
         (0, {"mem_clock_mhz": 877}, "can't lock its memory clock: that begins with Ampere", "leave"),
         (1, {"mem_clock_mhz": 900}, "has no memory clock of 900 MHz", "choose 1215 or 607 MHz"),
         (0, {"sm_clock": 1200}, "has no control 'sm_clock'", "did you mean sm_clock_mhz?"),
@@ -63,7 +63,7 @@ def test_pascal_has_no_locked_clocks(mock_nvml):
 def test_shares_of_the_highest_clock_and_of_the_limit(mock_nvml):
     gpu = nvml.find(0)
     assert settings.absolute(gpu, {"clock_mhz": "80%", "power_w": "70%"}) == {"clock_mhz": 1222, "power_w": 210.0}
-    with pytest.raises(DeviceError, match="takes no power limit of 30 W"):
+    with pytest.raises(DeviceError, match="doesn't support a power limit of 30 W"):
         settings.absolute(gpu, {"power_limit_w": "10%"})
 
 

@@ -137,7 +137,9 @@ def _power_limit(gpu: GpuFacts, value: Any) -> float:
         raise DeviceError(f"the power of {gpu.label} can't be limited", hint="leave 'power_limit_w' out")
     low, high = gpu.power_limits.low, gpu.power_limits.high
     if not low <= watts <= high:
-        raise DeviceError(f"{gpu.label} takes no power limit of {watts:g} W", hint=f"choose {low:g} to {high:g} W")
+        raise DeviceError(
+            f"{gpu.label} doesn't support a power limit of {watts:g} W", hint=f"choose {low:g} to {high:g} W"
+        )
     return watts
 
 
