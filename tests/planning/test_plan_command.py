@@ -83,7 +83,7 @@ def test_policies_can_be_compared(database, capsys):
     [
         ("", "is not a list of jobs"),
         ("- {name: a, time: 1h}", "either `class` or `core_share`"),
-        ("- {name: a, class: bret, time: 1h}", "no class 'bret'"),
+        ("- {name: a, class: bret, time: 1h}", "unknown class 'bret'"),
         ("- {name: a, class: bert, time: soon}", "time"),
         ("- {name: a, class: bert, time: 1h}\n- {name: a, class: bert, time: 1h}", "duplicate job name 'a'"),
         ("- [", "jobs.yaml:1: "),

@@ -122,7 +122,7 @@ def test_a_measured_run_is_not_called_simulated_and_a_simulated_one_is(text, tmp
 
 
 def test_a_simulated_run_says_how_far_its_figures_were_from_real_ones_on_the_page_and_in_markdown(text, tmp_path):
-    assert "How far such figures" not in text
+    assert "Error of such figures" not in text
     errors = {"mps": ["error of slowdown: 9 % (<b>table</b>, 7 held-out rows)"], "power": ["error of power: 5 %"]}
     run = write_run(tmp_path / "run", simulated=True, blocks=2, manifest={"simulation": {"error_by_class": errors}})
     shown = page_of(run, markdown=tmp_path / "run.md")
@@ -221,15 +221,15 @@ def test_unstable_trials_alone_are_no_ground_for_advice(tmp_path, text):
     assert "None of 12 trials is valid, most often because quiet_machine failed (12 trials)." in top
     assert "tell yet about decoder + encoder: no trial of processes passed every check" in top
     assert "Share decoder + encoder" not in top
-    assert "Take what follows" not in text
+    assert "The results below" not in text
 
 
 def test_a_run_without_any_trial_says_so(tmp_path):
     run = write_run(tmp_path / "run", blocks=0, manifest={"state": "running"})
     page = page_of(run, markdown=tmp_path / "run.md")
-    assert "hold no trial yet" in page
+    assert "have no trials yet" in page
     assert "State of the run: running." in page
-    assert "no trial yet" in (tmp_path / "run.md").read_text(encoding="utf-8")
+    assert "no trials yet" in (tmp_path / "run.md").read_text(encoding="utf-8")
 
 
 def test_tenants_that_only_ran_alone_make_a_report(tmp_path):
@@ -305,7 +305,7 @@ def test_a_profile_pass_says_what_it_is_instead_of_what_it_lacks(tmp_path):
     page = page_of(write_run(tmp_path / "run", blocks=0, manifest={"profile_pass": {"tool": "torch"}}))
     assert "is a profile pass" in page
     assert f"cotenant profile {tmp_path / 'run'}" in page
-    assert "hold no trial yet" not in page
+    assert "have no trials yet" not in page
 
 
 def test_figures_for_a_file_instead_of_a_folder_get_a_sentence(tmp_path):

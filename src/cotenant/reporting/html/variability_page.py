@@ -13,7 +13,7 @@ from cotenant.reporting.terminal.variability import gpu_rows, level_columns, lev
 MOST_GPUS_LISTED = 200
 SECTIONS = {
     "boxes": "Every device",
-    "scatter": "What goes with it",
+    "scatter": "Correlations",
     "places": "Where",
     "straggler": "What it costs",
     "trend": "Over time",
@@ -21,7 +21,7 @@ SECTIONS = {
 
 
 def page(material: FleetMaterial) -> str:
-    """One HTML text that needs no network and no other file."""
+    """One HTML text without external resources."""
     drawn = fleet_figures(material)
     sections: list[tuple[str, str, list[Figure | Absent]]] = [
         (kind, heading, _told(drawn[kind])) for kind, heading in SECTIONS.items() if drawn[kind]
@@ -62,11 +62,11 @@ def page(material: FleetMaterial) -> str:
 
 
 def _levels(one: FleetWork) -> list[tuple[str | int, ...]]:
-    """Headings, then rows; nothing where no level varies."""
+    """Headings, then rows; empty if no level varies."""
     rows = level_rows(one.found)
     return [level_columns(one.found), *rows] if rows else []
 
 
 def _told(drawn: list[Figure | Absent]) -> list[Figure | Absent]:
-    """What could be drawn, or else one reason for nothing."""
+    """The figures that could be drawn, else one reason."""
     return [one for one in drawn if isinstance(one, Figure)] or drawn[:1]

@@ -1,4 +1,4 @@
-"""The answer on one screen: a sentence or two, a line for each mix, and what is uncertain."""
+"""The answer on one screen: a sentence or two, one line per mix, and the uncertainties."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -14,14 +14,14 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
 ROOM = 12
-"""Lines for sentences and mixes together: with headings, notes and the next commands that makes a screen of 25."""
+"""Lines for sentences and mixes; with headings, notes and the next commands, that fills a screen of 25."""
 FEWEST_ROWS = 3
 NARROWEST = 80
-"""Terminals are at least this wide."""
+"""Minimum width of a terminal."""
 MOST_OPEN = 2
 MOST_TOLD = 2
 MOST_SLOWDOWNS = 1
-"""Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
+"""With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -30,9 +30,9 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
     """The answer for a terminal, most important first.
 
     Args:
-        answer: What to do.
-        said: The first sentences; by default those of the answer.
-        tables: What the study was after, to stand in the place of the mixes.
+        answer: The decision.
+        said: The first sentences; default: those of the answer.
+        tables: The study's main result, shown in place of the mixes.
     """
     main = answer.main
     decided = headline(answer)
@@ -63,10 +63,10 @@ def _table(choices: Sequence[Choice]) -> Table:
     if several and len({_short_name(choice.best) for choice in choices}) == 1:
         columns.remove("mix")
     if several:
-        columns.remove("slowdowns")  # 80 characters hold the conditions or these
+        columns.remove("slowdowns")  # 80 characters fit the conditions or these.
     least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
     for name in [*several, *columns]:
-        # A mix has one line: long names are cut here, and whole with --all.
+        # One line per mix: long names are truncated here and complete with --all.
         table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least.get(name))
     for choice in choices:
         best = choice.best
@@ -89,12 +89,12 @@ def _condition(option: Option, name: str) -> str:
 
 
 def _short_name(option: Option) -> str:
-    """Its tenants, or what the study calls it if that is shorter."""
+    """Its tenants, or the study's name for it if shorter."""
     return min((mix_name(option.standings), option.cell.mix), key=len)
 
 
 def compact(sharing: str) -> str:
-    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: a column has no room for more."""
+    """`mig 4g+3g` for `mig[4g.20gb, 3g.20gb]`, to fit a column."""
     mode, bracket, shares = sharing.partition("[")
     if not bracket:
         return sharing
@@ -107,13 +107,13 @@ def _worst(option: Option) -> str:
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:
-    """Conditions that differ between the choices, which then get columns of their own."""
+    """Conditions that differ between the choices and get columns."""
     cells = [choice.best.cell for choice in choices]
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 
 
 def _open(choices: Sequence[Choice]) -> list[str]:
-    """What would decide the open mixes; those that the same measurement decides share a line."""
+    """Measurements that would decide the open mixes, grouped by measurement."""
     several = _varying(choices)
     remedies: dict[str, list[str]] = {}
     for one in choices:

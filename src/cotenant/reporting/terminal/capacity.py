@@ -13,12 +13,12 @@ from cotenant.text import NOTHING, figure
 
 
 def capacity_answer(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
-    """The knees in sentences."""
+    """The knees as sentences."""
     return (sentence_list(capacity_sentences(curves)),) if curves else ()
 
 
 def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
-    """A line for each rate under a heading for each tenant of each mix."""
+    """One line per rate, under a heading per tenant of each mix."""
     if not curves:
         return ()
     sections = []

@@ -1,4 +1,4 @@
-"""Progress of a search on stderr: how far, the leader so far, the time left."""
+"""Progress of a search on stderr: progress, the leader so far, the time left."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from cotenant.text import amount, duration, percent
 
 @contextmanager
 def watch(console: Console) -> Iterator[Listener]:
-    """A listener that shows the search: live on a terminal, else a line for each thing that happened."""
+    """A listener that displays the search: live on a terminal, else one line per event."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield lambda event: _say(console, event)
         return
@@ -32,10 +32,10 @@ def watch(console: Console) -> Iterator[Listener]:
 
 
 def line(event: Event) -> str | None:
-    """What is worth a line, in words."""
+    """The event as a line, if worth one."""
     match event:
         case Began():
-            return f"{'going on' if event.resumed else 'started'} in {event.folder}"
+            return f"{'resuming' if event.resumed else 'started'} in {event.folder}"
         case Planned():
             saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
             rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"
