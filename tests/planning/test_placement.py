@@ -208,7 +208,7 @@ def test_pairs_can_not_be_improved_by_exchanging_partners(values):
 
 def test_on_the_gpus_of_a_real_cluster_ours_is_sooner_than_every_other_policy_at_less_energy():
     if not LONGHORN.exists():
-        pytest.skip(f"{LONGHORN} not found: needs measurements of a real cluster")
+        pytest.skip(f"{LONGHORN} not found: measurements of a real cluster are needed")
 
     from cotenant.planning.fleet import fleet_of
     from cotenant.store.database.add import add

@@ -94,7 +94,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "sentence"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_in_one_sentence(body, sentence):
+def test_errors_are_one_sentence(body, sentence):
     async def scenario(client):
         return await client.post("/v2/models/bert/infer", body)
 
