@@ -34,7 +34,7 @@ def study(tmp_path):
 def test_it_stops_when_the_rest_is_predicted_well_enough(study, tmp_path):
     found = cotenant.run_active(study, width=0.5, out=tmp_path / "runs")
     assert found.mixes == 15
-    assert found.measured == 5  # Every tenant beside the next: the prior's interval is narrow enough for the rest.
+    assert found.measured == 5  # every tenant beside the next: the prior's interval is narrow enough for the rest
     assert len(found.folders) == 1
     assert "every mix is known" in found.why
     bases = [mix.tenants[0].basis for mix in found.prediction.mixes]

@@ -44,7 +44,7 @@ def test_few_measured_mixes_get_the_priors_interval_and_a_new_family_a_wider_one
     assert few.slowdowns(mixes_of([(10, 11)])).high[0] == pytest.approx(
         few.slowdowns(mixes_of([(10, 11)])).estimate[0] * np.exp(0.3)
     )
-    old = [row for row in pairs() if max(row) < TENANTS - 2]  # The last family was never measured.
+    old = [row for row in pairs() if max(row) < TENANTS - 2]  # the last family was never measured
     many = Predictor(WHERE, measured(WHERE, np.array(old)[::2]), GPU, prior_half=0.3)
     assert many.widths.new >= many.widths.known
     assert TENANTS // 2 - 1 not in many.widths.known_families

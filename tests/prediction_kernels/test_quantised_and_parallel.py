@@ -25,7 +25,7 @@ DECODE = {"mode": "decode", "seq": 256}
 
 def test_a_decode_step_reads_about_a_quarter_with_four_bits():
     whole, small = request(**DECODE), quantised(request(**DECODE), "int4", find_gpu("a100-sxm4-40gb"))
-    layers = whole.kernels.weights.sum() - whole.kernels.weights.max()  # The language-model head is not quantised.
+    layers = whole.kernels.weights.sum() - whole.kernels.weights.max()  # the language-model head is not quantised
     assert whole.kernels.weights.sum() - small.kernels.weights.sum() == pytest.approx(layers * (1 - 4.5 / 16), rel=0.02)
     assert time_ms(small, "a100-sxm4-40gb") < 0.85 * time_ms(whole, "a100-sxm4-40gb")
 

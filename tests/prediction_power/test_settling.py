@@ -32,7 +32,7 @@ def test_no_gpu_exceeds_its_limit_or_its_slowdown_temperature(name):
         for die in (TYPICAL, Die(dynamic=1.1, leakage=1.3, inlet_c=8.0), Die(resistance=1.5, inlet_c=10.0)):
             settled = settle(gpu, activity, die)
             assert settled.power_w <= gpu.power.limit_w
-            if settled.clock_mhz > gpu.clocks_mhz.min:  # The lowest clock can't be lowered further.
+            if settled.clock_mhz > gpu.clocks_mhz.min:  # the lowest clock can't be lowered further
                 assert settled.temperature_c <= gpu.thermal.slowdown_c + 0.1
             assert gpu.clocks_mhz.min <= settled.clock_mhz <= gpu.clocks_mhz.boost
 

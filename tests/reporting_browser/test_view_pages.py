@@ -126,7 +126,7 @@ def test_new_changed_and_removed_runs_are_seen_without_a_restart(serve, tmp_path
 def test_unchanged_manifests_are_not_read_again(serve, runs, monkeypatch):
     site = serve(runs)
     names(site)
-    time.sleep(1.1)  # Anything fresher is reread, in case the file system's clock missed a change.
+    time.sleep(1.1)  # anything fresher is reread, in case the file system's clock missed a change
     names(site)
     monkeypatch.setattr("cotenant.reporting.browser.index.read_entry", lambda *_: pytest.fail("read again"))
     assert len(names(site)) == 4

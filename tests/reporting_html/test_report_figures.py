@@ -95,7 +95,7 @@ def test_members_of_a_group_are_one_bar_as_long_as_their_mean(drawn):
 def test_counters_become_rates_and_levels_stay_levels(drawn):
     rows = [row for row in drawn[1]["sensors"][0].rows if "value" in row]
     busy = [row["value"] for row in rows if row["sensor"] == "cpu_busy, s per s"]
-    assert not busy  # Left out, since it never changes.
+    assert not busy  # left out, since it never changes
     points = [point for point in drawn[0].samples if point.sensor == "cpu_busy"]
     assert [point.value for point in points] == pytest.approx([1.5] * len(points))
     assert min(row["value"] for row in rows if row["sensor"].startswith("temperature")) >= 50

@@ -1,4 +1,4 @@
-"""The real application in front of servers that run in the same loop: the scripted one, and one that repeats."""
+"""The real application in front of servers in the same loop: the scripted one, and an echo server."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ async def fronting(tenants, **more):
 
 
 class Repeater:
-    """Answers every POST with what it got, and remembers it; asleep it refuses."""
+    """Echoes every POST and records it; refuses while asleep."""
 
     def __init__(self, *, models=("only",), asleep=False):
         self.got = []

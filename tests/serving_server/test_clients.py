@@ -1,4 +1,4 @@
-"""Clients that were written elsewhere: tritonclient, openai, curl, schemathesis, aiperf."""
+"""Third-party clients: tritonclient, openai, curl, schemathesis, aiperf."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent / "clients"
 
 
 def speak(script, module, *arguments):
-    """Run a client; what it says, as data."""
+    """Run a client; returns its output as data."""
     command = [interpreter(module), str(HERE / script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def test_tritonclient_sends_and_gets_raw_tensors_over_grpc(server):
 
 
 @pytest.mark.slow
-def test_schemathesis_finds_nothing_that_the_description_does_not_say():
+def test_schemathesis_finds_no_deviation_from_the_description():
     python = interpreter("schemathesis")
     with subprocess.Popen(
         [sys.executable, "-m", "tests.serving_server.fronted"], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[2]

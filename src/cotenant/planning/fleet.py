@@ -124,7 +124,7 @@ class FleetWork:
         within = kind.activity * rise <= 1.0
         clock = np.maximum(clocks[np.maximum(within.sum(axis=1) - 1, 0)], gpu.lowest_mhz)
         if kind.activity >= 1.0:
-            clock = fleet.clock_mhz.copy()  # Measured values replace grid points.
+            clock = fleet.clock_mhz.copy()  # measured values replace grid points
         raw = fleet._raw_time(kind, everyone, clock)  # noqa: SLF001
         middle = float(np.median(raw))
         time = raw / middle
@@ -139,7 +139,7 @@ def fleet_of(
 ) -> Fleet:
     """Build from profiles, leaving out GPUs without a clock or power."""
     known = [one for one in profiles if one.clock_mhz and one.power_w]
-    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # Node numbers repeat across cabinets.
+    places = sorted({(one.cabinet, one.node) for one in known if one.node})  # node numbers repeat across cabinets
     codes = {place: code for code, place in enumerate(places)}
     nowhere = iter(range(len(known)))
     node = [codes[one.cabinet, one.node] if one.node else len(places) + next(nowhere) // NODE_SIZE for one in known]

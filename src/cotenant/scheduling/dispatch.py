@@ -97,7 +97,7 @@ class Dispatcher:
         sheds = self._policy.sheds
         for job in self._waiting.view():
             job.reckon()
-            earliest = begin + 2 * job.rest_s - job.plan_s  # About one in ten ends earlier.
+            earliest = begin + 2 * job.rest_s - job.plan_s  # about one in ten ends earlier
             if not sheds or (earliest <= job.deadline and not job.late):
                 timely.append(job)
             elif job.tenant.contract.hard:

@@ -48,7 +48,7 @@ class Job:
 
     def __init__(self, tenant: Tenant, request: Request, order: int) -> None:
         self.tenant = tenant
-        self.estimate = tenant.estimate  # Its own copy: the tenant's new model may have other chunks.
+        self.estimate = tenant.estimate  # its own copy: the tenant's new model may have other chunks
         self.members = [request]
         self.batch = 1
         self.stage = 0

@@ -55,7 +55,7 @@ def _victim(jobs: list[Job], late: int) -> int:
         job = jobs[place]
         tenant = job.tenant
         rank = (tenant.attained, -job.members[0].priority, job.plan_s / (tenant.spaced_s * len(job.members)))
-        if best is None or rank >= best:  # Of equals, the one due last.
+        if best is None or rank >= best:  # of equals, the one due last
             best, chosen = rank, place
     return chosen
 

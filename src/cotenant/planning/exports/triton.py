@@ -26,7 +26,7 @@ def export(plan: ServingPlan, models: Models) -> dict[str, str]:
 def _config(plan: ServingPlan, device: PlannedDevice, tenant: SeatedTenant, models: Models) -> str:
     """Inputs and outputs are left out: the backend completes them from the model."""
     generates = models[tenant.tenant].generates
-    index = 0 if device.sharing == "mig" else gpu_index(plan, device)  # The MIG instance is the only visible device.
+    index = 0 if device.sharing == "mig" else gpu_index(plan, device)  # the MIG instance is the only visible device
     limit_us = min((kept.limit_ms for kept in tenant.kept), default=0.0) * 1e3
     # Reversed: Triton gives an instance of priority 2 half the turns of one of priority 1.
     priority = 1 + max(one.priority for one in device.tenants) - tenant.priority

@@ -99,7 +99,7 @@ class Judge:
 
     def __call__(self, option: int, groups: Ints) -> Judged:
         """The solver's interface."""
-        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # Sort empty seats last.
+        groups = np.sort(groups, axis=1)[:, ::-1].copy()  # sort empty seats last
         keys = [(option, row.tobytes()) for row in groups]
         fresh = {key: row for row, key in enumerate(keys) if key not in self._known}
         if fresh:
@@ -186,7 +186,7 @@ class Judge:
             for place, tenant in enumerate(self.tenants)
             if (tenant.isolation == "mig" and way.sharing != "mig")
             or (tenant.isolation == "process" and way.sharing not in {*OWN_PROCESS, CAPPED})
-            or (tenant.job is not None and tenant.job.gpus > 1)  # Spans several devices; has columns of its own.
+            or (tenant.job is not None and tenant.job.gpus > 1)  # spans several devices; has columns of its own
         ]
         if strict:
             fine &= ~np.isin(tenants, strict).any(axis=1)
@@ -196,7 +196,7 @@ class Judge:
             there = there[:, :-1]
             fine &= ~((there @ self._apart) & there).any(axis=1)
         for place, tenant in enumerate(self.tenants):
-            if tenant.name in tenant.apart:  # Its replicas go on separate devices.
+            if tenant.name in tenant.apart:  # its replicas go on separate devices
                 fine &= (tenants == place).sum(axis=1) <= 1
         if self.refused:
             for row, group in enumerate(groups):

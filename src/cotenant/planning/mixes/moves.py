@@ -79,6 +79,6 @@ def _matched(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
             matched[after["name"]] = before["name"]
             taken.add(before["name"])
     others = [device["name"] for device in new["devices"] if device["name"] not in matched]
-    for name in others:  # Keep the new name unless an old device has it.
+    for name in others:  # keep the new name unless an old device has it
         matched[name] = f"{name} (new)" if name in taken else name
     return matched

@@ -100,7 +100,7 @@ def generate(
         bound = max(bound, _bound(problem, relaxed, ratio))
     best = _whole(problem, pool, begun, relaxed, seconds=end - clock(), gap=gap)
     if relaxed.left_out.max(initial=0.0) > 1e-6 or best.left_out:
-        bound = 0.0  # Prices of units that can't be placed don't bound the cost of the rest.
+        bound = 0.0  # prices of units that can't be placed don't bound the cost of the rest
     cost = cost_of(best.columns)
     worth = tuple(float(one) for one in relaxed.worth)
     return Solved(best.columns, best.left_out, cost, min(bound, cost), PROOF if bound > 0 else UNKNOWN, worth)

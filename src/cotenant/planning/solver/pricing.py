@@ -265,7 +265,7 @@ def _filling_behind(worth: Floats, weight: Floats, row: Ints, rank: Ints, room: 
     span = float(total[:, -1].max()) + float(np.max(room, initial=0.0)) + 1.0
     flat = (total + span * np.arange(total.shape[0])[:, None]).ravel()
     filled = total[row, rank] + np.maximum(room, 0.0)
-    end = np.searchsorted(flat, filled + span * row, side="right") - row * width  # Items that fit entirely.
+    end = np.searchsorted(flat, filled + span * row, side="right") - row * width  # items that fit entirely
     end = np.clip(end, rank + 1, width)
     whole = value[row, end - 1] - value[row, rank]
     left = filled - total[row, end - 1]

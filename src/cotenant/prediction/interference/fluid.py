@@ -69,7 +69,7 @@ def _logs(profiles: GpuProfiles, mixes: Ints, turns: bool) -> Floats:
         stretched = device * crowd / _mean_speed(lost, active)
         time = _longer(stretched, launch) + serial
         used = (held / time).sum(axis=1, keepdims=True)
-        crowd *= np.maximum(used, 1 / crowd)  # At least 1: grows while demand exceeds the device.
+        crowd *= np.maximum(used, 1 / crowd)  # at least 1: grows while demand exceeds the device
     return np.where(there, np.log(time / alone), np.nan)
 
 

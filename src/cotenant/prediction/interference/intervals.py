@@ -73,7 +73,7 @@ def _widest(correction: Correction, families: Ints, level: float) -> float:
     quantiles = []
     for family in families:
         if len(correction.evidence) == rows[family].size:
-            continue  # Nothing would be left to predict from.
+            continue  # nothing would be left to predict from
         error, deviation = correction.without(rows[family])
         quantiles.append(quantile_up(np.abs(error) / deviation, level))
     return max(quantiles, default=0.0)

@@ -220,7 +220,7 @@ def _tiled_compute(
     # A fused kernel's arithmetic slightly exceeds its product's, and scales with it.
     work = kernels.flops / np.maximum(1.0, 2.0 * kernels.m * kernels.n * kernels.k * kernels.batches)
     long_sums = kernels.kind == _GRADIENT
-    may_split = (kernels.kind == _GEMM) | long_sums  # Libraries hardly ever split convolutions.
+    may_split = (kernels.kind == _GEMM) | long_sums  # libraries hardly ever split convolutions
     for (rows, columns), share in efficiency.tiles.items():
         grid = np.ceil(kernels.m / rows) * np.ceil(kernels.n / columns) * kernels.batches
         for split in (*efficiency.splits, *(efficiency.long_splits if long_sums.any() else ())):

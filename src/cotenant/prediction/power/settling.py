@@ -116,7 +116,7 @@ def _balance(
     """Consistent power and temperature at this clock: heat causes leakage, leakage causes heat."""
     without_leakage = curve.board_w + curve.dynamic_at(clock) * dies.dynamic
     temperature = air_c + c_per_w * without_leakage
-    for _ in range(60):  # Each iteration gains about a factor of ten.
+    for _ in range(60):  # each iteration gains about a factor of ten
         leaking = leakage_w(gpu, np.minimum(temperature, gpu.thermal.slowdown_c + 10.0)) * dies.leakage
         temperature = air_c + c_per_w * (without_leakage + leaking)
     return without_leakage + leaking, temperature

@@ -50,7 +50,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     for place in range(count):
         left[sm_domain[order[place]]] = 1.0
     begin = 0
-    while begin < count:  # One priority at a time; they are sorted.
+    while begin < count:  # one priority at a time; they are sorted
         end = begin + 1
         while end < count and priority[order[end]] == priority[order[begin]]:
             end += 1
@@ -59,7 +59,7 @@ def fill_rates(  # noqa: PLR0917 - compiled code takes its arguments by position
     wanted = 0.0
     for place in range(count):
         wanted += rate[order[place]] * dram[order[place]]
-    if wanted <= 1.0:  # If it fits over all domains, it fits within each.
+    if wanted <= 1.0:  # if it fits over all domains, it fits within each
         return
     for place in range(count):
         first = dram_domain[order[place]]
@@ -119,7 +119,7 @@ def _share_dram(  # noqa: PLR0917 - as above
     if total <= 1.0:
         return
     level, settled, small = 1.0 / members, 0, 0.0
-    while True:  # The even part grows by what modest kernels leave; ends after at most as many rounds as members.
+    while True:  # the even part grows by what modest kernels leave; ends after at most as many rounds as members
         now, below = 0, 0.0
         for place in range(count):
             tenant = order[place]

@@ -310,7 +310,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                             place += 1
                         order[place] = tenant
                     elif not sliced:
-                        changed = False  # Alone: still at full speed.
+                        changed = False  # alone: still at full speed
                     continue
                 place = 0
                 while order[place] != tenant:
@@ -329,7 +329,7 @@ def advance(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one compiled loop: calls
                     ints[tenant, KERNEL] = here + 1
                     ints[tenant, STATE] = LAUNCHING
                     floats[tenant, NEXT_NS] = ready
-                    if ready <= now + _ALMOST_NS:  # Queued; waits for thread blocks of other tenants to end.
+                    if ready <= now + _ALMOST_NS:  # queued; waits for thread blocks of other tenants to end
                         ints[tenant, DRAINED] = 1
                         floats[tenant, NEXT_NS] = now + delay
                     continue

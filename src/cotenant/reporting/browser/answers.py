@@ -55,7 +55,7 @@ def _headline(entry: Entry) -> Headline:
         with quietly(), open_runs([entry.path]) as opened:
             result = result_of(opened)
     except CotenantError:
-        return Headline()  # Its report shows the error.
+        return Headline()  # its report shows the error
     main = result.answer.main
     decided = main is not None and result.opening == headline(result.answer)
     return Headline(main.verdict if main is not None and decided else "", result.opening[0])

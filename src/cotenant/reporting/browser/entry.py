@@ -60,7 +60,7 @@ class Entry:
             return self
         host, pid = self.process
         if host != platform.node() or _exists(pid):
-            return self  # Processes of another machine can't be checked.
+            return self  # processes of another machine can't be checked
         return replace(self, state="cut short")
 
 

@@ -42,7 +42,7 @@ def look_at(folder: str) -> Stamp | None:
     except OSError:
         return None
     if not stat.S_ISREG(manifest.st_mode):
-        return None  # A pipe would block, and a link could lead anywhere.
+        return None  # a pipe would block, and a link could lead anywhere
     try:
         trials_ns = os.lstat(f"{folder}/{TRIALS}").st_mtime_ns
     except OSError:
@@ -62,6 +62,6 @@ def _below(folder: str, levels: int) -> Iterator[Found]:
             visible = [entry for entry in entries if not entry.name.startswith(".")]
             inner = [entry.path for entry in visible if entry.is_dir(follow_symlinks=False)]
     except OSError:
-        return  # Deleted meanwhile, or not readable.
+        return  # deleted meanwhile, or not readable
     for path in inner:
         yield from _below(path, levels - 1)

@@ -37,7 +37,7 @@ class Reports:
 
         links = links_part(runs)
         key = links, tuple((run.path, run.stamp) for run in runs)
-        with self._lock:  # One at a time: two long runs might not fit into memory.
+        with self._lock:  # one at a time: two long runs might not fit into memory
             if key not in self._kept:
                 with quietly():
                     material = gather([run.path for run in runs])

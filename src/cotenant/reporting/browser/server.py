@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> Answer:
         if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # The body is never read, so close the connection.
+            self.close_connection = True  # the body is never read, so close the connection
         if self.command not in READING:
             self.close_connection = True
             return _sentence(HTTPStatus.METHOD_NOT_ALLOWED, "These pages are read-only.")

@@ -188,5 +188,5 @@ def site_over(root: Path, compare: Compare) -> tuple[Site, Index]:
     """The pages of a folder, and the index behind them."""
     index = Index(root)
     site = Site(index, compare)
-    site.answer("/", "")  # Reads every manifest and compiles the templates, so that the first page is fast.
+    site.answer("/", "")  # reads every manifest and compiles the templates, so that the first page is fast
     return site, index

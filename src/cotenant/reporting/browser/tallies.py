@@ -78,7 +78,7 @@ class Tallies:
         files = [chunk / "trials.parquet" for chunk, trials in chunks.items() if wanted.intersection(trials)]
         try:
             found = self._rows(files)
-        except duckdb.Error:  # At least one is damaged: read them one by one.
+        except duckdb.Error:  # at least one is damaged: read them one by one
             found = {}
             for file in files:
                 try:

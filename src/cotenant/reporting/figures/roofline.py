@@ -65,7 +65,7 @@ def roofline_figure(material: Material, run: RunFacts) -> Figure | Absent:
                     "x": x,
                     "y": y,
                     "color": colour("name", [str(point["name"]) for point in points], "tenant")
-                    | {"legend": {"offset": 26}},  # Above the title of the vertical axis.
+                    | {"legend": {"offset": 26}},  # above the title of the vertical axis
                     "tooltip": tips(
                         ("name", "tenant"), ("intensity", "#operations/byte"), ("gflops_per_s", "#GFLOP/s")
                     ),

@@ -56,7 +56,7 @@ def _parts(device: PlannedDevice) -> list[dict[str, object]]:
 
 
 def _weight(share: float | str | None) -> float:
-    if isinstance(share, str):  # 3g.40gb has 3 slices.
+    if isinstance(share, str):  # 3g.40gb has 3 slices
         slices = share.partition("g")[0]
         return float(slices) if slices.isdigit() else 1.0
     return 1.0 if share is None else share

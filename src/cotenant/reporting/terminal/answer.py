@@ -63,7 +63,7 @@ def _table(choices: Sequence[Choice]) -> Table:
     if several and len({_short_name(choice.best) for choice in choices}) == 1:
         columns.remove("mix")
     if several:
-        columns.remove("slowdowns")  # 80 characters fit the conditions or these.
+        columns.remove("slowdowns")  # 80 characters fit the conditions or these
     least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
     for name in [*several, *columns]:
         # One line per mix: long names are truncated here and complete with --all.

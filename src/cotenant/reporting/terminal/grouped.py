@@ -66,7 +66,7 @@ def _total(widths: Sequence[int]) -> int:
 
 def _rows(widths: Sequence[int], rows: Sequence[tuple[Text, ...]]) -> Table:
     table = Table.grid(padding=(0, GAP, 0, 0), pad_edge=False)
-    table.add_column(width=0)  # Its padding is the indent.
+    table.add_column(width=0)  # its padding is the indent
     for position, width in enumerate(widths):
         table.add_column(width=width, justify="right" if position else "left", overflow="fold")
     for row in rows:

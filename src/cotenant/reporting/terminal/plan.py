@@ -92,6 +92,6 @@ def _policies(columns: Sequence[str], compared: Sequence[PolicyComparison], rows
 
 def _ratio(ratio: Estimate, digits: int) -> str:
     if ratio.lo == ratio.est == ratio.hi:
-        return f"{ratio.est:g}"  # Ours relative to ours.
+        return f"{ratio.est:g}"  # ours relative to ours
     ends = "" if ratio.lo is None or ratio.hi is None else f" [{ratio.lo:.{digits}f}, {ratio.hi:.{digits}f}]"
     return f"{ratio.est:.{digits}f}{ends}"

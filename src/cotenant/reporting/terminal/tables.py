@@ -187,4 +187,4 @@ def _quantile_text(quantile: QuantileEstimate, form: Callable[[Interval], str]) 
         return Text(form(quantile))
     if quantile.needs_n is not None:
         return Text(f"{NOTHING} (needs {quantile.needs_n - quantile.n:,} more)", "dim")
-    return Text("∞" if quantile.n else NOTHING)  # So many were unfinished that the quantile is among them.
+    return Text("∞" if quantile.n else NOTHING)  # so many were unfinished that the quantile is among them

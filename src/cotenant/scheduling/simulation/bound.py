@@ -141,18 +141,18 @@ class _Program:
             columns.append(column)
             values.append(value)
 
-        for (at, interval), column in self._part.items():  # Intervals bound the work done in them.
+        for (at, interval), column in self._part.items():  # intervals bound the work done in them
             window = self._windows[at]
             put(interval, column, window.cost_s * self._marginal[window.tenant])
             run = self._runs.get((window.tenant, interval))
-            if run is not None:  # A batched run is at least as long as each member's part.
+            if run is not None:  # a batched run is at least as long as each member's part
                 row = len(right)
                 right.append(0.0)
                 put(row, column, window.cost_s)
                 put(row, run, -1.0)
         for (name, interval), run in self._runs.items():
             put(interval, run, 1 - self._marginal[name])
-            together[name, interval] = len(right)  # No batch exceeds the largest measured one.
+            together[name, interval] = len(right)  # no batch exceeds the largest measured one
             put(len(right), run, -float(self._largest[name]))
             right.append(0.0)
         for (at, interval), column in self._part.items():
@@ -160,7 +160,7 @@ class _Program:
             row = together.get((window.tenant, interval), -1)
             if row >= 0:
                 put(row, column, window.cost_s)
-        for at, window in enumerate(self._windows):  # Served at most as far as its parts are done.
+        for at, window in enumerate(self._windows):  # served at most as far as its parts are done
             row = len(right)
             right.append(0.0)
             put(row, at, 1.0)
