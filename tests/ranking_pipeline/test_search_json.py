@@ -62,14 +62,14 @@ def test_times_become_rows_of_the_table_of_stages(written):
     ("document", "sentence"),
     [
         ("{half", "can't be read as JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ({"rows": []}, "no key 'measurements'"),
-        ({"measurements": {}}, "holds no measurements"),
-        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is no batch size"),
+        ({"measurements": {}}, "has no measurements"),
+        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is not a batch size"),
         ({"measurements": {"m": {"32": {"inference": []}}}}, "a stage has no times"),
         ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "no number of seconds"),
         ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "no number of seconds"),
-        ({"measurements": {"m": 3}}, "is no batch size"),
+        ({"measurements": {"m": 3}}, "is not a batch size"),
     ],
 )
 def test_what_can_t_be_used_is_said(written, document, sentence):

@@ -157,7 +157,7 @@ def _said(error: BaseException) -> str:
 def main() -> None:
     """Process entry point: descriptors of the socket and the two arenas, and the arenas' size."""
     connection_fd, inbox_fd, outbox_fd, size = (int(argument) for argument in sys.argv[1:5])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the entire group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the entire group; the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection = socket.socket(fileno=connection_fd)
     connection.setblocking(True)
