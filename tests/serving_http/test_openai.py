@@ -88,7 +88,7 @@ WRONG = {
     "tools": ({**CHAT, "tools": [{"type": "function"}]}, 400, "`tools` isn't supported"),
     "too hot": ({**CHAT, "temperature": 3}, 400, "between 0 and 2"),
     "too long": ({**CHAT, "max_tokens": 500}, 400, "at most 128 tokens"),
-    "no tokens": ({**CHAT, "max_tokens": 0}, 400, "whole number above 0"),
+    "no tokens": ({**CHAT, "max_tokens": 0}, 400, "an integer above 0"),
     "odd seed": ({**CHAT, "seed": "x"}, 400, "`seed` is an integer"),
     "odd priority": ({**CHAT, "priority": "x"}, 400, "priority has to be an integer"),
 }

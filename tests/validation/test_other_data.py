@@ -93,7 +93,7 @@ def test_a_data_set_that_is_asked_for_must_be_there(tmp_path):
 
 def test_a_folder_with_none_of_the_files_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "DATA_SETS", ("vidur", "longhorn"))
-    with pytest.raises(DataError, match="holds none of the files"):
+    with pytest.raises(DataError, match="has none of the files"):
         list(runner.run(tmp_path))
 
 

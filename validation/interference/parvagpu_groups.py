@@ -1,4 +1,4 @@
-"""ParvaGPU: three to five copies of a model from what two copies do to each other."""
+"""ParvaGPU: predict three to five copies of a model from pairs."""
 
 from functools import partial
 from pathlib import Path
