@@ -1,9 +1,9 @@
-"""What the front end costs: CPU time per request of the server's own process, with a simulated device behind it.
+"""Cost of the front end: CPU time per request of the server's own process, with a simulated device behind it.
 
     python benchmarks/serving/front_end.py [--requests 300]
 
-A small request in JSON, an image of 150 KB as numbers in JSON, and the same image as binary data. The workers' side is
-not in it: a simulated GPU has none.
+A small request in JSON, an image of 150 KB as numbers in JSON, and the same image as binary data. Excludes the workers'
+side: a simulated GPU has none.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""`cotenant serve` by the policy that is named, so that baselines run in the very same server.
+"""`cotenant serve` with a given policy, so that baselines run in the very same server.
 
     policy_server.py cotenant-shares|cotenant-equal|edf-chunks|edf TENANTS PORT DEVICE
 
-Beside the file of the tenants it leaves what the server measured (TENANTS.costs.json), and at its end the times of its
-decisions and the gaps between chunks (TENANTS.seen.json).
+Writes the server's measured costs to TENANTS.costs.json beside the tenants file, and at its end the times of its
+decisions and the gaps between chunks to TENANTS.seen.json.
 """
 
 import atexit
@@ -25,7 +25,7 @@ NAME, TENANTS, PORT, DEVICE = sys.argv[1:]
 
 
 class WatchedScheduler(Scheduler):
-    """Notes what it learns and how long its decisions take."""
+    """Records what it learns and the time of its decisions."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         policy = EarliestDeadline(chunks=NAME == "edf-chunks") if NAME.startswith("edf") else None
@@ -41,7 +41,7 @@ class WatchedScheduler(Scheduler):
         atexit.register(self._leave)
 
     def handle(self, event: Event) -> list[Instruction]:
-        """As the scheduler, watched."""
+        """As the scheduler, recorded."""
         if isinstance(event, TenantAdded):
             self._costs[event.contract.tenant] = costs_out(event.costs)
             Path(TENANTS).with_suffix(".costs.json").write_text(json.dumps(self._costs))

@@ -1,4 +1,4 @@
-"""Data of the same form from elsewhere: other rows are compared, what can't be is named, damage is a sentence."""
+"""Other data in the same form: other rows are compared, the rest is reported, damage is a sentence."""
 
 import csv
 
@@ -86,7 +86,7 @@ def test_a_fleet_without_fitted_cabinets_or_light_loads_is_compared(tmp_path):
     assert not any("PageRank" in measure.name for measure in result.measures)
 
 
-def test_a_data_set_that_is_asked_for_must_be_there(tmp_path):
+def test_a_named_data_set_must_exist(tmp_path):
     with pytest.raises(DataError, match=r"There is no power/v100_sgemm-longhorn\.csv"):
         list(runner.run(tmp_path, ["longhorn"]))
 
