@@ -37,7 +37,7 @@ def best_pairs(worth: Floats, pairs: Ints, tenants: int) -> Ints:
 
 
 def together(slowdowns: Floats) -> Floats:
-    """Throughput of a pair relative to one device: the sum of both speeds relative to alone."""
+    """Throughput of a pair: the sum of both speeds relative to alone."""
     return np.asarray((1 / slowdowns).sum(axis=1))
 
 

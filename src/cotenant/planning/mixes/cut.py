@@ -13,7 +13,7 @@ from cotenant.planning.solver.generation import Solved
 from cotenant.planning.solver.problem import Column, Floats, cost_of
 
 STEPS = 24
-"""Fractions of the tenant's rate at which an instance is tried."""
+"""Number of rates tried per instance, down from the tenant's own."""
 LEAST = 1 / 64
 
 

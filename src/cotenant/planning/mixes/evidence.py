@@ -54,7 +54,7 @@ class Corrections:
             mixes: Mixes to correct.
             slowdown: Predicted slowdowns.
             half: Half-width of the prediction.
-            least: Lower limit of the half-width, for what a measured slowdown doesn't cover, such as queueing.
+            least: Half-width of what a measured slowdown doesn't cover, such as queueing.
         """
         corrected, halves = slowdown.copy(), np.full(len(slowdown), half)
         basis: list[str | None] = [None] * len(slowdown)

@@ -13,7 +13,7 @@ from cotenant.planning.solver.problem import NOBODY, Column
 
 FACTORS = np.concatenate([np.arange(1.0, 2.0, 0.05), np.arange(2.0, 4.01, 0.25)])
 MOST_DEVICES = 14
-"""Number of pairs of the least busy devices tried as one."""
+"""Least busy devices whose pairs are tried as one."""
 MOST_REJECTED = 8
 _GIB = 2**30
 

@@ -28,7 +28,7 @@ def batch_tables(answers: Sequence[BatchAnswer]) -> tuple[RenderableType, ...]:
 
 
 def _largest(answers: Sequence[BatchAnswer], *, several_formats: bool) -> Fitting:
-    """Narrow pages drop the memory of a batch first, then the cost per item."""
+    """Narrow pages drop the weights first, then the bytes per item."""
     rows = [
         {
             "workload": f"{answer.workload} {answer.dtype}" if several_formats else answer.workload,
