@@ -50,7 +50,7 @@ def requests(host: str) -> dict[str, bytes]:
 
     ids = {"inputs": [{"name": "input_ids", "datatype": "INT64", "shape": [1, 64], "data": list(range(20, 84))}]}
     raw = bytes(4 * 3 * 160 * 160)
-    told = json.dumps(
+    header = json.dumps(
         {
             "inputs": [
                 {
@@ -65,7 +65,7 @@ def requests(host: str) -> dict[str, bytes]:
     ).encode()
     return {
         "bert": post("/v2/models/bert/infer", json.dumps(ids).encode()),
-        "conv": post("/v2/models/conv/infer", told + raw, b"Inference-Header-Content-Length: %d\r\n" % len(told)),
+        "conv": post("/v2/models/conv/infer", header + raw, b"Inference-Header-Content-Length: %d\r\n" % len(header)),
         "gpt": post("/v2/models/gpt/infer", json.dumps(ids).encode()),
     }
 

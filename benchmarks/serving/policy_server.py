@@ -67,14 +67,14 @@ class WatchedScheduler(Scheduler):
     def _leave(self) -> None:
         seen = {"decision_us": self._took_us, "gap_us": self._gaps_us, "speed": self._speeds}
         cuts = {name: statistics.quantiles(row, n=100) for name, row in seen.items() if len(row) > 1}
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             name: {"n": len(seen[name]), "p50": row[49], "p90": row[89], "p99": row[98]} for name, row in cuts.items()
         }
-        told["actual over predicted"] = {
+        report["actual over predicted"] = {
             piece: [len(row), round(statistics.median(row), 2)] for piece, row in sorted(self._ratios.items())
         }
-        told["shed"] = dict(self._shed)
-        Path(TENANTS).with_suffix(".seen.json").write_text(json.dumps(told))
+        report["shed"] = dict(self._shed)
+        Path(TENANTS).with_suffix(".seen.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

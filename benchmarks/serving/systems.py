@@ -66,8 +66,8 @@ class System:
     def _left(self, suffix: str) -> dict[str, Any] | None:
         if self.file is None or not self.file.with_suffix(suffix).exists():
             return None
-        told: dict[str, Any] = json.loads(self.file.with_suffix(suffix).read_text())
-        return told
+        report: dict[str, Any] = json.loads(self.file.with_suffix(suffix).read_text())
+        return report
 
     def suspend(self) -> None:
         """Stop it from using any CPU; Ray's processes watch each other and stay awake."""

@@ -33,10 +33,10 @@ sys.path.insert(0, str(HERE / "peers"))
 def solo(models: Path, core: int) -> dict[str, dict[str, float]]:
     """Costs alone, measured in a separate process."""
     environment = os.environ | {"MODELS": str(models), "CORE": str(core), "OMP_NUM_THREADS": "1"}
-    told = subprocess.run(
+    report = subprocess.run(
         [sys.executable, str(HERE / "solo.py")], env=environment, check=True, capture_output=True, text=True
     )
-    measured: dict[str, dict[str, float]] = json.loads(told.stdout.splitlines()[-1])
+    measured: dict[str, dict[str, float]] = json.loads(report.stdout.splitlines()[-1])
     return measured
 
 
@@ -143,10 +143,10 @@ def main(options: argparse.Namespace) -> None:
             for system in standing:
                 system.stop()
                 if seen := system.seen():
-                    told = {"slice": int(began), "system": system.name, **seen}
-                    print(json.dumps(told), flush=True)
+                    report = {"slice": int(began), "system": system.name, **seen}
+                    print(json.dumps(report), flush=True)
                     with (options.out / "seen.jsonl").open("a") as file:
-                        file.write(json.dumps(told) + "\n")
+                        file.write(json.dumps(report) + "\n")
 
 
 def _line(row: dict[str, Any]) -> str:

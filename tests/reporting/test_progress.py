@@ -33,7 +33,7 @@ STORY = (
 )
 
 
-def told(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
+def output(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=width, color_system=None, markup=False, highlight=False)
     with watch(console, **({"clock": clock} if clock else {})) as listener:
@@ -44,7 +44,7 @@ def told(*, terminal: bool, story=STORY, width=80, clock=None) -> str:
 
 def test_without_a_terminal_there_is_a_plain_line_per_block():
     trouble = "1 trial not valid; the latest: a + b, pinned: unstable: the latency of a was not steady: slowdown"
-    assert told(terminal=False).splitlines() == [
+    assert output(terminal=False).splitlines() == [
         "quick on cpu, trial 1 of at least 12: started, records in runs/quick/1",
         f"block 1 done; widest interval ±4.1 % (target ±3 %), about 32 s left; {trouble}",
         "2 trials in 8 s; stopped: precise enough",
@@ -91,17 +91,17 @@ def test_at_most_four_drawings_a_second():
         now[0] += 0.001  # about one second in total
         return now[0]
 
-    shown = told(terminal=True, story=storm, clock=clock)
+    shown = output(terminal=True, story=storm, clock=clock)
     assert shown.count("trial 1 of") <= 6
 
 
 def test_names_come_out_literally():
-    shown = told(
+    shown = output(
         terminal=False, story=[STORY[0], TrialDone(7, 0, "[red]\x1b[31m", "x", "y", "invalid", ("<b>",), 1.0), STORY[6]]
     )
     assert "[red]\\x1b[31m" in shown
     assert "<b>" in shown
-    live = told(
+    live = output(
         terminal=True, story=[STORY[0], TrialStarted(7, 0, "[red]\x1b[31m", "x", "y")], clock=iter(range(99)).__next__
     )
     assert "\x1b[31m" not in live
@@ -109,7 +109,7 @@ def test_names_come_out_literally():
 
 def test_the_trial_that_is_being_measured_is_the_one_on_the_screen():
     """It begins right after its predecessor; the drawing limit must not leave the old one on screen."""
-    shown = told(terminal=True, story=STORY[:5], clock=iter([0, 0.1, 1.0, 2.0, 2.01]).__next__)
+    shown = output(terminal=True, story=STORY[:5], clock=iter([0, 0.1, 1.0, 2.0, 2.01]).__next__)
     assert "a + b, pinned, closed(1)" in shown
 
 

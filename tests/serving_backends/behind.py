@@ -66,13 +66,13 @@ class Repeater:
     def answer(self, method, path, headers, body):
         plain = {"Content-Type": "application/json"}
         tensor = {"name": "x", "datatype": "FP32", "shape": [-1, 4]}
-        told = {
+        replies = {
             "/v1/models": {"data": [{"id": one} for one in self.models]},
             "/v2": {"name": "repeater", "extensions": ["binary_tensor_data"]},
             "/v2/models/only": {"name": "only", "inputs": [tensor], "outputs": [tensor]},
         }
         if method == "GET":
-            return 200, json.dumps(told[path]).encode(), plain
+            return 200, json.dumps(replies[path]).encode(), plain
         if path in {"/sleep?level=1", "/wake_up"}:
             self.asleep = path != "/wake_up"
             return 200, b"", plain

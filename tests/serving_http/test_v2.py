@@ -54,8 +54,8 @@ def test_raw_bytes_go_both_ways():
 
     answer = run(scenario)
     length = int(answer.headers["inference-header-content-length"])
-    told = json.loads(answer.body[:length])
-    assert told["outputs"][0]["parameters"] == {"binary_data_size": 16}
+    head = json.loads(answer.body[:length])
+    assert head["outputs"][0]["parameters"] == {"binary_data_size": 16}
     assert answer.body[length:] == bytes(16)
 
 

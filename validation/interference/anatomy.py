@@ -116,7 +116,7 @@ class Anatomy:
         )
 
 
-def told_apart(times: Sequence[Measured]) -> Anatomy:
+def fit_anatomy(times: Sequence[Measured]) -> Anatomy:
     """The anatomy that best explains the measured times; typical shares where they can't determine it."""
     from scipy.optimize import least_squares
 

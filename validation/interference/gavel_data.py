@@ -8,7 +8,7 @@ from typing import Any
 
 from cotenant.errors import DataError
 from cotenant.prediction.sharing.trace import Trace
-from validation.interference.anatomy import TYPICAL, Anatomy, Measured, told_apart
+from validation.interference.anatomy import TYPICAL, Anatomy, Measured, fit_anatomy
 from validation.leaving_out import LeftOutRows
 from validation.reading import HINT, read_json
 
@@ -112,7 +112,7 @@ def traces_of(jobs: Mapping[str, Job], gpu: Gpu, *, blind: Collection[str] = ())
         known = _blind(known) if family in blind else known
         members = [job for job in jobs.values() if job.family == family]
         if known.item_flops is None:
-            anatomy = told_apart([Measured(batch=job.batch, time=job.seconds) for job in members])
+            anatomy = fit_anatomy([Measured(batch=job.batch, time=job.seconds) for job in members])
             traces |= {job.name: _scaled(anatomy, job, known.kernels) for job in members}
         else:
             traces |= {job.name: _by_flops(job, known, gpu) for job in members}

@@ -64,7 +64,7 @@ def read_cases(data: Path) -> tuple[Throughputs, frozenset[Case], tuple[str, ...
 
 
 def measured_time(case: Case, throughput: float) -> Measured:
-    """The measured time, for `told_apart`."""
+    """The measured time, for `fit_anatomy`."""
     return Measured(
         batch=case.batch,
         time=case.batch / throughput * 1e3,

@@ -38,5 +38,5 @@ class EarliestDeadline:
         if not self._chunks:
             for job in jobs:
                 if job.begun:
-                    return Choice([job], "under way", 1)
+                    return Choice([job], "running", 1)
         return Choice([jobs[0]], "earliest deadline", 1)

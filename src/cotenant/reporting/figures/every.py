@@ -31,7 +31,7 @@ def figures(material: Material) -> dict[str, Drawn]:
     }
     conditions = material.names.conditions or [Condition("", "", "")]
     found = {
-        kind: _told([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
+        kind: _drawable([draw(material, condition) for condition in conditions]) for kind, draw in by_condition.items()
     }
     together: dict[str, Callable[[Material, Sequence[Condition]], Figure | Absent]] = {
         "throughput": throughput_figure,
@@ -41,10 +41,10 @@ def figures(material: Material) -> dict[str, Drawn]:
     # A few lines are easier to compare in one figure.
     few = len(material.summary.tenants) <= MOST_LINES_TOGETHER
     groups = [conditions] if few else [[condition] for condition in conditions]
-    found |= {kind: _told([draw(material, group) for group in groups]) for kind, draw in together.items()}
+    found |= {kind: _drawable([draw(material, group) for group in groups]) for kind, draw in together.items()}
     found["load"] = [load_figure(material)]
-    found["roofline"] = _told([roofline_figure(material, run) for run in material.runs])
-    found["sensors"] = _told([sensors_figure(material, run) for run in material.runs])
+    found["roofline"] = _drawable([roofline_figure(material, run) for run in material.runs])
+    found["sensors"] = _drawable([sensors_figure(material, run) for run in material.runs])
     order = ("slowdown", "latency", "throughput", "stp", "fairness", "load", "stages", "roofline", "sensors")
     fleet = every_fleet_figure(material.fleet) if material.fleet is not None else []
     return {kind: found[kind] for kind in order} | ({"variability": fleet} if fleet else {})
@@ -56,7 +56,7 @@ def every_fleet_figure(fleet: FleetMaterial) -> list[Figure | Absent]:
     return [*drawn, *clock_figures(fleet.curves), *timeline_figures(fleet.timelines)]
 
 
-def _told(drawn: Drawn) -> Drawn:
+def _drawable(drawn: Drawn) -> Drawn:
     """The figures that could be drawn, else one reason; names numbered if there are several."""
     real = [figure for figure in drawn if isinstance(figure, Figure)]
     if not real:

@@ -115,8 +115,8 @@ def _timelines(
     sensors: dict[tuple[str, str], dict[str, Sensor]] = {}
     for one in database.sensors():
         sensors.setdefault((one.gpu, one.source), {})[one.sensor] = one
-    told = [one.gpu for one in stuck] + [slow.gpu for work in works for slow in work.slow]
-    order = {gpu: place for place, gpu in reversed(list(enumerate(told)))}
+    notable = [one.gpu for one in stuck] + [slow.gpu for work in works for slow in work.slow]
+    order = {gpu: place for place, gpu in reversed(list(enumerate(notable)))}
     chosen = sorted(sensors, key=lambda place: (order.get(place[0], len(order)), place))[:MOST_TIMELINES]
     found = []
     for gpu, source in chosen:

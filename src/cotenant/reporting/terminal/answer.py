@@ -19,7 +19,7 @@ FEWEST_ROWS = 3
 NARROWEST = 80
 """Minimum width of a terminal."""
 MOST_OPEN = 2
-MOST_TOLD = 2
+MOST_NAMED = 2
 MOST_SLOWDOWNS = 1
 """With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
@@ -124,8 +124,8 @@ def _open(choices: Sequence[Choice]) -> list[str]:
         )
     lines = []
     for remedy, names in list(remedies.items())[:MOST_OPEN]:
-        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        lines.append(f"To decide {', '.join(names[:MOST_TOLD])}{more}: {remedy}.")
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        lines.append(f"To decide {', '.join(names[:MOST_NAMED])}{more}: {remedy}.")
     if len(remedies) > MOST_OPEN:
         left = sum(map(len, list(remedies.values())[MOST_OPEN:]))
         lines.append(f"{amount(left, 'other mix', 'other mixes')} can't be decided yet either.")

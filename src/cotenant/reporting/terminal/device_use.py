@@ -86,6 +86,6 @@ def sources_sentence(uses: Sequence[DeviceUse]) -> str:
     labels: dict[str, list[str]] = {}
     for label, found in sources.items():
         labels.setdefault(", ".join(sorted(found)), []).append(label)
-    told = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
+    listed = "; ".join(f"{', '.join(names)}: {source}" for source, names in labels.items())
     refused = list(dict.fromkeys(use.no_energy for use in uses if use.no_energy))
-    return f"sources: {told}" + (f"; no J/request: {refused[0]}" if refused else "")
+    return f"sources: {listed}" + (f"; no J/request: {refused[0]}" if refused else "")

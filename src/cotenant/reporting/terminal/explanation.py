@@ -89,7 +89,7 @@ def explanation_markdown(found: Explanation) -> str:
     parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(found))]
     if rows:
         parts += ["### Slowdowns and their parts\n", markdown.table(("mix", "tenant", "slowdown", *names), rows)]
-    return "\n".join([*parts, "### In words\n", markdown.bullets(explanation_sentences(found))])
+    return "\n".join([*parts, "### Findings\n", markdown.bullets(explanation_sentences(found))])
 
 
 def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:

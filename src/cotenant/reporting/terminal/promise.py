@@ -14,7 +14,7 @@ def promise_parts(found: Promise) -> tuple[Text, Table]:
     basis = "measured here" if found.basis == "measured" else found.basis
     said = Text(f"{answer} Simulated for {duration(found.seconds)} on {found.device}, 5 seeds; costs {basis}.")
     table = Table(box=None, pad_edge=False)
-    for name in ("tenant", "objective", "asks for", "in time", "worst seed", ""):
+    for name in ("tenant", "objective", "demand", "in time", "worst seed", ""):
         table.add_column(name, justify="left" if name in ("tenant", "") else "right")
     for one in found.tenants:
         table.add_row(

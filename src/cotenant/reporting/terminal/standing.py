@@ -17,7 +17,7 @@ from cotenant.measure.events import (
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import duration, percent, ratio, with_interval
 
-WIDEST_TOLD = 2.0
+WIDEST_SHOWN = 2.0
 """Wider relative intervals are not shown: they mean that nothing is known yet."""
 
 
@@ -97,7 +97,7 @@ def precision(standing: Standing) -> str:
     parts = []
     if block.widest is not None:
         target = f" (target ±{percent(run.target)})" if run.target is not None else ""
-        width = f"±{percent(block.widest)}" if block.widest < WIDEST_TOLD else f"more than ±{percent(WIDEST_TOLD)}"
+        width = f"±{percent(block.widest)}" if block.widest < WIDEST_SHOWN else f"more than ±{percent(WIDEST_SHOWN)}"
         parts.append(f"widest interval {width}{target}")
     if block.left_s is not None:
         parts.append(f"about {duration(block.left_s)} left")

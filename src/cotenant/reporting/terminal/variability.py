@@ -124,13 +124,13 @@ def gpu_parts(found: "GpuStory") -> tuple[RenderableType, ...]:
     sentences = [slow_sentence(one.slow, one.noun) for one in found.works if one.slow]
     sentences += [change_sentence(change) for one in found.works for change in one.changes]
     sentences += [stuck_sentence(one.gpu, one.stuck) for one in found.stuck]
-    told = [
+    said = [
         *(_shared_said(one) for one in found.shared),
         *map(pair_said, found.pairs),
         *(f"{one.source}: {heat_said(one)}" for one in found.heat),
     ]
-    if told:
-        parts.append(sentence_list(told))
+    if said:
+        parts.append(sentence_list(said))
     parts.append(sentence_list(sentences or ["No anomalies."]))
     return tuple(parts)
 
@@ -142,8 +142,8 @@ def heat_said(one: "HeatOf") -> str:
 
 def _shared_said(one: "SharedPower") -> str:
     under = f", {one.settings}" if len(one.settings) > 2 else ""
-    told = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
-    return f"{one.source}{under}: {told}"
+    said = shared_sentence(one.power_w, one.watts, one.rule, simulated=one.simulated)
+    return f"{one.source}{under}: {said}"
 
 
 def sensor_parts(found: "Sequence[tuple[Sensor, str]]") -> tuple[RenderableType, ...]:

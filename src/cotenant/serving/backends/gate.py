@@ -79,7 +79,7 @@ class Gate:
                 await following.wake()
                 self.awake = following
                 self.change_s = self._clock() - began
-        except Exception as error:  # noqa: BLE001 - whoever waits for this backend gets it
+        except Exception as error:  # noqa: BLE001 - passed to the requests waiting for this backend
             failure = error
         self._changing = None
         self._since = self._clock()

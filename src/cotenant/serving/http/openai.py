@@ -59,8 +59,8 @@ async def chat(service: Service, request: Request, parts: Mapping[str, str]) -> 
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadInput("`messages` has to be a list of messages.")
-    told = [{"role": _role(message), "content": _content(message)} for message in messages]
-    return await _answer(_Completion(service, served, codec, asked, chat=True), request, [codec.chat(told)])
+    conversation = [{"role": _role(message), "content": _content(message)} for message in messages]
+    return await _answer(_Completion(service, served, codec, asked, chat=True), request, [codec.chat(conversation)])
 
 
 async def embeddings(service: Service, request: Request, parts: Mapping[str, str]) -> Reply:

@@ -69,13 +69,13 @@ async def infer(service: Service, request: Request, parts: Mapping[str, str]) ->
     wishes = wishes_of(request.headers, timeout_us=parameters.get("timeout"), priority=parameters.get("priority"))
     binary = _wanted(header, parameters, served)
     answer = await service.infer(served.name, parcel, wishes)
-    told: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
+    head: dict[str, Any] = {"model_name": served.name, "model_version": VERSION}
     if isinstance(header.get("id"), str):
-        told["id"] = header["id"]
+        head["id"] = header["id"]
     if service.basis != "measured":
-        told["parameters"] = {"basis": service.basis}
+        head["parameters"] = {"basis": service.basis}
     kept = type(answer)(tuple(one for one in answer.tensors if one.name in binary))
-    body, length = write_outputs(kept, told, binary)
+    body, length = write_outputs(kept, head, binary)
     if length is None:
         return Reply(200, body)
     return Reply(200, body, "application/octet-stream", {HEADER: str(length)})

@@ -58,11 +58,11 @@ class TokenizerCodec:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        told = _json(folder / "tokenizer_config.json")
-        self._template = told.get("chat_template")
+        config = _json(folder / "tokenizer_config.json")
+        self._template = config.get("chat_template")
         self._special = {
             key: value if isinstance(value, str) else (value or {}).get("content", "")
-            for key, value in told.items()
+            for key, value in config.items()
             if key.endswith("_token") and isinstance(value, str | dict)
         }
         ends: Any = _json(folder / "generation_config.json").get("eos_token_id")

@@ -165,15 +165,15 @@ class Remote(asyncio.Protocol):
                 case "ready" if not self._ready.done():
                     self._ready.set_result(None)
 
-    def _keep(self, told: list[Any], data: bytes) -> None:
-        request, labels, at, size = told
+    def _keep(self, fields: list[Any], data: bytes) -> None:
+        request, labels, at, size = fields
         if at is not None:
             data = bytes(self._outbox.view(at, size))
             self._send(["read", [at]])
         self._results[request] = unpack(labels, data)
 
-    def _chunk_ended(self, told: list[Any]) -> None:
-        version, began, ended, started, failures, tokens, read = told
+    def _chunk_ended(self, fields: list[Any]) -> None:
+        version, began, ended, started, failures, tokens, read = fields
         for at in read:
             self._inbox.release(at)
         results, self._results = self._results, {}

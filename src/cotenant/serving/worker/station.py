@@ -77,7 +77,7 @@ class Station:
         def errand() -> None:
             try:
                 answer.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - handed to whoever asked
+            except BaseException as error:  # noqa: BLE001 - passed to the caller
                 answer.set_exception(error)
 
         self._later(errand)

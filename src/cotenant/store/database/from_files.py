@@ -53,8 +53,8 @@ def stage(path: Path, staging: Staging, *, skip_bad: bool) -> Staged:
             silent, every = refused.get(series.source, (0, 0))
             refused[series.source] = silent + series.refused, every + series.refused + series.value.size
         kind, skipped = found.format, found.skipped
-    return staging.done(kind=kind, left_out=(*_told(skipped), *rows.silences(refused)))
+    return staging.done(kind=kind, left_out=(*_sentences(skipped), *rows.silences(refused)))
 
 
-def _told(skipped: "Sequence[importing.Skipped]") -> tuple[str, ...]:
+def _sentences(skipped: "Sequence[importing.Skipped]") -> tuple[str, ...]:
     return tuple(f"left out: {sentence(one)}" for one in skipped)

@@ -125,8 +125,8 @@ def stage(run: Path, staging: Staging) -> Staged:
         staging.select("measurements", con, _typed("measurements", _ROWS.format(**given), "gpu, at_s"))
         staging.select("readings", con, _typed("readings", _READINGS.format(**given), "gpu, sensor, t_s"))
         (left_out,) = con.execute("SELECT count(*) FROM trials WHERE verdict = 'invalid'").fetchone() or (0,)
-    told = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
-    return staging.done(kind="run", left_out=told)
+    notes = (f"left out: {left_out:,} invalid {'trial' if left_out == 1 else 'trials'}",) if left_out else ()
+    return staging.done(kind="run", left_out=notes)
 
 
 def _given(folder: RunFolder, staging: Staging) -> dict[str, str]:
@@ -196,12 +196,12 @@ def _details(manifest: Mapping[str, Any]) -> str:
         tenants = {str(name): dict(entry) for name, entry in study["tenants"].items()}
     except (AttributeError, TypeError, ValueError, KeyError):
         return "NULL"
-    told = {name: ", ".join(_told(entry)) for name, entry in tenants.items()}
-    cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in told.items() if said]
+    notes = {name: ", ".join(_described(entry)) for name, entry in tenants.items()}
+    cases = [f"WHEN {parquet.text(name)} THEN {parquet.text(said)}" for name, said in notes.items() if said]
     return f"""CASE "of" {" ".join(cases)} END""" if cases else "NULL"
 
 
-def _told(tenant: Mapping[str, Any]) -> Iterator[str]:
+def _described(tenant: Mapping[str, Any]) -> Iterator[str]:
     """`train`, `last 50%`, `size 8192`."""
     if tenant.get("train"):
         yield "train"

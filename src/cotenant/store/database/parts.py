@@ -63,10 +63,10 @@ def read(path: Path, room: Path, *, skip_bad: bool) -> Iterator[Imported]:
         if last:
             if not skip_bad:
                 bad.refuse(path)
-            told = (*bad.found.values(), *(Skipped(one.what, one.count, ()) for one in cut))
+            left_out = (*bad.found.values(), *(Skipped(one.what, one.count, ()) for one in cut))
         else:
-            told = ()
-        yield Imported(path, found.format, found.clock, found.runs, found.series, found.kernels, found.facts, told)
+            left_out = ()
+        yield Imported(path, found.format, found.clock, found.runs, found.series, found.kernels, found.facts, left_out)
 
 
 def _pieces(path: Path, room: Path) -> Iterator[tuple[Path, int, bool]]:
