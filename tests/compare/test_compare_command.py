@@ -59,10 +59,10 @@ def test_a_baseline_is_a_name_and_no_copy(two, capsys):
 def test_a_baseline_whose_run_is_gone_or_another_says_so(two, synthetic):
     baselines.save(two / "runs/a", "main")
     shutil.rmtree(two / "runs/a")
-    with pytest.raises(RunFolderError, match="means run before, which is no longer at"):
+    with pytest.raises(RunFolderError, match="refers to run before, which is no longer at"):
         baselines.resolve("main")
     synthetic(run="third", **SMALL).write(two / "runs/a")
-    with pytest.raises(RunFolderError, match="means run before"):
+    with pytest.raises(RunFolderError, match="refers to run before"):
         baselines.resolve("main")
 
 
