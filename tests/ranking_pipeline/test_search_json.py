@@ -67,8 +67,8 @@ def test_times_become_rows_of_the_table_of_stages(written):
         ({"measurements": {}}, "has no measurements"),
         ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is not a batch size"),
         ({"measurements": {"m": {"32": {"inference": []}}}}, "a stage has no times"),
-        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "no number of seconds"),
-        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "no number of seconds"),
+        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "not a number of seconds"),
+        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "not a number of seconds"),
         ({"measurements": {"m": 3}}, "is not a batch size"),
     ],
 )
