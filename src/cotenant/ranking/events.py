@@ -1,4 +1,4 @@
-"""What a search tells while it goes on."""
+"""Events of a running search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A folder is there: from now on everything can be continued."""
+    """The folder exists: from now on the search can be resumed."""
 
     folder: Path
     resumed: bool
@@ -15,7 +15,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is about to happen."""
+    """The plan."""
 
     models: int
     items: int
@@ -28,7 +28,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """How far it is."""
+    """Progress."""
 
     doing: str
     share: float
@@ -54,4 +54,4 @@ Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """Hears nothing."""
+    """Ignores everything."""
