@@ -45,7 +45,7 @@ class Circumstances:
     foreign_jobs: tuple[str, ...] = ()
     """One sentence for each device used by other processes."""
     stretch: tuple[Samples, Timing] | None = None
-    """Samples of all trials carried out together: shares over less than a second are mostly clock ticks."""
+    """Samples and timing of all trials carried out together: shares over less than a second are mostly clock ticks."""
 
     def share(self, sensor: str) -> float | None:
         """Growth of a counter of CPU seconds as a share of the cores' time."""

@@ -25,7 +25,7 @@ class Samples:
     lost: tuple[str, ...]
     """One sentence for each sensor that was lost."""
     lost_probes: tuple[Probe, ...] = ()
-    """Their probes, so that each is reported once."""
+    """Their probes, not to be read again."""
 
     def by_device(self, sensor: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Times (ns) and values of one sensor, for each device that has it."""

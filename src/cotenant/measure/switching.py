@@ -11,7 +11,7 @@ from cotenant.tenancy.records import TrialRecords
 
 BIN_S = 0.005
 MOST_BINS = 60
-"""What takes longer than this many requests is not settling after a switch."""
+"""What takes longer than this many bins is not settling after a switch."""
 
 Key = tuple[str, str, str, str]
 """Mix, sharing, load, tenant."""

@@ -22,7 +22,7 @@ from cotenant.errors import CotenantError
 LARGEST_TRACE = 256 << 20
 """Bytes of a file."""
 BLOCK_TOKENS = 512
-"""Words of a prompt for each of Mooncake's `hash_ids`: prompts with the same first ids start with the same text."""
+"""Tokens of a prompt for each of Mooncake's `hash_ids`: prompts with the same first ids start with the same text."""
 HINT = "give a CSV in UTF-8 with one arrival time per row, or one of the formats in the guide to servers"
 
 

@@ -10,7 +10,7 @@ TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolResult:
     """A tool's result."""
 
     ok: bool
@@ -19,14 +19,14 @@ class Said:
     """The line that most likely says why it failed; else the last line."""
 
 
-def there(tool: str) -> bool:
+def installed(tool: str) -> bool:
     """True if it is on the path."""
     return shutil.which(tool) is not None
 
 
 def run(
     command: Sequence[str], *, text: str = "", env: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
-) -> Said:
+) -> ToolResult:
     """Run a tool to completion. A missing or hanging one counts as failed."""
     try:
         done = subprocess.run(
@@ -40,12 +40,12 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        return Said(ok=False, out="", reason=f"{command[0]} is not installed")
+        return ToolResult(ok=False, out="", reason=f"{command[0]} is not installed")
     except OSError as error:
-        return Said(ok=False, out="", reason=f"{command[0]} can't be started: {error.strerror}")
+        return ToolResult(ok=False, out="", reason=f"{command[0]} can't be started: {error.strerror}")
     except subprocess.TimeoutExpired:
-        return Said(ok=False, out="", reason=f"{command[0]} did not answer within {timeout_s:g} s")
-    return Said(ok=done.returncode == 0, out=done.stdout, reason=_reason(done.stderr, done.stdout))
+        return ToolResult(ok=False, out="", reason=f"{command[0]} did not answer within {timeout_s:g} s")
+    return ToolResult(ok=done.returncode == 0, out=done.stdout, reason=_reason(done.stderr, done.stdout))
 
 
 def _reason(*texts: str) -> str:

@@ -41,7 +41,7 @@ class SeatReady(Frozen):
     request_s: float = 0
     """Mean time of a warm request: sizes the arena."""
     undisturbed_s: float = 0
-    """Their 20th percentile: others were being built during the warm-up."""
+    """20th percentile of warm requests: others were being built during the warm-up."""
     warm_requests: int = 0
     settled: bool = False
     memory_bytes: int = 0

@@ -104,7 +104,7 @@ class Warmth:
     request_s: float
     """Mean of the last third."""
     undisturbed_s: float
-    """Their 20th percentile."""
+    """20th percentile of the last third."""
     settled: bool
 
 

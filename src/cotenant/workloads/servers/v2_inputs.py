@@ -41,7 +41,7 @@ class V2Options(ServerOptions):
     largest: int = Field(default=100, ge=1)
     """Integers are drawn from 0 up to this: tokens must exist in the model's vocabulary."""
     binary: bool | None = None
-    """Binary tensors instead of JSON; None if the server supports it."""
+    """Binary tensors instead of JSON; None for binary if the server supports it."""
 
 
 @dataclass(frozen=True, slots=True)

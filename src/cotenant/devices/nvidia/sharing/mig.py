@@ -121,7 +121,7 @@ def _chosen(have: Sequence[Instance], profiles: Sequence[str]) -> tuple[Instance
 
 def profiles_of(gpu: GpuFacts) -> tuple[str, ...]:
     """Profiles this card supports, from the driver or NVIDIA's tables; empty if unknown."""
-    listed = tools.run([SMI, "mig", "-i", str(gpu.index), "-lgip"]) if tools.there(SMI) else None
+    listed = tools.run([SMI, "mig", "-i", str(gpu.index), "-lgip"]) if tools.installed(SMI) else None
     if listed is not None and listed.ok:
         found = re.findall(r"MIG\s+(\d+g\.\d+gb)(?=\s)", listed.out)
         if found:
@@ -139,7 +139,7 @@ def missing(place: GpuPlace) -> str | None:
     """The missing requirement, whatever the profiles; None if available."""
     if place.gpu.mig_mode is None:
         return f"MIG: {place.gpu.label} can't be cut into instances"
-    if not tools.there(SMI):
+    if not tools.installed(SMI):
         return f"{SMI}, which comes with the driver"
     if place.gpu.mig_mode and not place.gpu.instances and os.geteuid() != 0:
         return "MIG instances: MIG is on without any, and only root may create them"

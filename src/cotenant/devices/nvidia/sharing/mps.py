@@ -67,7 +67,7 @@ class MpsFixture:
 
 def missing(place: GpuPlace) -> str | None:
     """The missing requirement; None if available."""
-    if not tools.there(CONTROL):
+    if not tools.installed(CONTROL):
         return f"{CONTROL}, which comes with the driver"
     if place.gpu.compute_capability < (3, 5):
         return f"a GPU with MPS: {place.gpu.label} is too old"
