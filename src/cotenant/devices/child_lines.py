@@ -43,7 +43,7 @@ class ChildLines:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self._process.pid
 
     def fresh(self) -> list[str]:

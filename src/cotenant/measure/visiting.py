@@ -34,7 +34,7 @@ class Visits:
         return visited(trials, block, precise)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """For the manifest."""
+        """As JSON, for the manifest."""
         return [{"from": block, "cells": sorted(map(list, cells))} for block, cells in self._since]
 
 

@@ -74,7 +74,7 @@ class SearchOutcome:
     steps_shared: int
     stages_s: Mapping[str, float]
     predicted_s: float
-    """From the plan to the end."""
+    """Predicted seconds from the plan to the end."""
     actual_s: float
     prepared_s: float
     """Before that: opening the data, reading every candidate, timing a batch."""

@@ -26,7 +26,7 @@ class Read:
     digests: tuple[str, ...]
     """One for each piece: architecture, position and content."""
     pieces: Mapping[str, Weights]
-    """By digest."""
+    """Weights by digest."""
 
     @property
     def bytes(self) -> int:

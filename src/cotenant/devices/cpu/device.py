@@ -50,7 +50,7 @@ class CpuDevice(SingleDevice):
 
     @property
     def host_cores(self) -> int:
-        """Its own cores."""
+        """Number of its cores."""
         return len(self.cores)
 
     def lock_keys(self) -> tuple[str, ...]:

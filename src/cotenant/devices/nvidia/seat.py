@@ -30,7 +30,7 @@ class GpuSeatOptions(TypedDict, total=False):
     """The index of this tenant's context."""
     threads: int
     flush_l2: bool
-    """Before each request."""
+    """Flush the L2 cache before each request."""
     dtype: Dtype
 
 

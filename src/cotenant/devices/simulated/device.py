@@ -298,7 +298,7 @@ class SimulatedGpu(SingleDevice):
         return Roofline(peaks, self.gpu.bandwidth_gb_s * 1e9, self.gpu.sms, measured_utc="data sheet")
 
     def remembered_roofline(self) -> Roofline | None:
-        """The same."""
+        """The same rates: nothing is measured."""
         return self.roofline()
 
     def checkup(self) -> tuple[Finding, ...]:
@@ -360,7 +360,7 @@ class _Shown:
     sensors: tuple[SensorInfo, ...]
 
     def read(self) -> Sequence[float]:
-        """None: nothing runs on it."""
+        """NaN: nothing runs on it."""
         return [float("nan")] * len(self.sensors)
 
 

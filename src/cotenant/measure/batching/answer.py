@@ -34,7 +34,7 @@ class BatchAnswer:
 
     @property
     def safe(self) -> int:
-        """With a margin."""
+        """The largest batch, less a margin."""
         return int(self.largest * (1 - MARGIN))
 
     def to_json(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Carried:
     number: int
     start_ns: int
     tenants: Mapping[str, int | None]
-    """With their processes."""
+    """Process ids by tenant."""
 
 
 def trials_of(scratch: RunFolder) -> tuple[Carried, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from cotenant.tenancy.records import Int64s
 
 Cells = memoryview
-"""Of 64-bit integers."""
+"""A view of 64-bit integers."""
 
 FIXED_COLUMNS = ("intended", "started", "first", "done", "device", "ok")
 ANSWER_COLUMNS = ("tokens_in", "tokens_out", "tokens_reasoning", "kind")

@@ -76,7 +76,7 @@ class HostProcess:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self._process.pid
 
     def pids(self) -> tuple[int, ...]:

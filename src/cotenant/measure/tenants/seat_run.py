@@ -36,7 +36,7 @@ class SeatRun:
     seat: int
     ready: SeatReady
     load: Load
-    """With its rate resolved."""
+    """Its load, with the rate resolved."""
     offsets: Int64s | None
     """For an open load: when requests are due, from the window's common start."""
     first_arrival: int

@@ -24,7 +24,7 @@ class HiddenStates:
 
     @property
     def name(self) -> str:
-        """For the records."""
+        """Description for the records."""
         return f"hidden states {'x'.join(map(str, self.shape))}, one batch read again each time"
 
     @classmethod

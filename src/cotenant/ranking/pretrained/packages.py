@@ -16,7 +16,7 @@ class Pretrained:
     package: str
     version: str
     sha256: str
-    """Of the wheel."""
+    """Hash of the wheel."""
     inside: str
     """The folder or the `.pth` file within the wheel."""
     megabytes: float

@@ -25,7 +25,7 @@ class Address:
 
     @property
     def authority(self) -> str:
-        """For the Host header."""
+        """Host and port, for the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 

@@ -33,7 +33,7 @@ class CancelOptions(Options):
     """`cancel: {share: 0.1, after: 8}`: users who don't wait for the end of an answer."""
 
     share: float = Field(gt=0, le=1)
-    """Of all requests."""
+    """Share of all requests."""
     after: int = Field(default=1, ge=1, le=MOST_TOKENS)
     """Tokens of the answer after which the connection is closed."""
 

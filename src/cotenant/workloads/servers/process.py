@@ -58,7 +58,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Its first process."""
+        """Id of its first process."""
         return self._process.pid
 
     def wait_until_ready(self) -> float:

@@ -91,7 +91,7 @@ class Prompts:
 
     @property
     def longest_answer(self) -> int | None:
-        """Of the trace."""
+        """Longest answer in the trace; None without one."""
         return None if self._trace is None else max(self._trace.tokens_out)
 
     def next(self, number: int) -> str:

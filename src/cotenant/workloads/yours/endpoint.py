@@ -38,7 +38,7 @@ class EndpointOptions(ServerOptions):
     timeout_s: float = Field(default=30.0, gt=0)
     """Timeout of one request, from connecting to the end of its answer."""
     expect_status: int | None = Field(default=None, ge=100, le=599)
-    """None: any 2xx."""
+    """None for any 2xx."""
 
     @field_validator("method")
     @classmethod

@@ -131,7 +131,7 @@ class ProgressClient:
             self._loop.remove_reader(self._output)
 
     def pids(self) -> tuple[int, ...]:
-        """Its first process."""
+        """Id of its first process."""
         return (self._process.pid,)
 
     def gone(self) -> str | None:

@@ -46,9 +46,9 @@ class Expected:
 
     uuid: str | None = None
     sms: tuple[int, int] | None = None
-    """At least and at most."""
+    """Minimum and maximum."""
     memory_bytes: int | None = None
-    """At most."""
+    """Maximum."""
 
 
 Proof = Callable[[Mapping[str, SeatReport]], list[str]]
