@@ -152,6 +152,7 @@ def has_a_child() -> Request:
 
 def _fork_a_sleeper() -> None:
     if os.fork() == 0:
+        os.setsid()
         time.sleep(1000)
         os._exit(0)
 

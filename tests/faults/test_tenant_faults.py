@@ -1,6 +1,7 @@
 """A tenant may die, hang, raise, run out of memory or send garbage: its trial records it, and the run continues."""
 
 import os
+import select
 import signal
 import threading
 from pathlib import Path
@@ -55,8 +56,10 @@ def test_a_tenant_that_is_killed_in_the_middle_of_a_trial(serve):
 def test_a_tenant_that_dies_between_trials_is_replaced_before_the_next(serve):
     first = serve(calm())
     pid = of(first, "calm")["pid"]
+    gone = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it is gone, but the runner has not noticed yet
+    assert select.select([gone], [], [], 10)[0], "it is gone, but the runner has not noticed yet"
+    os.close(gone)
     second = serve(calm())
     assert_usable(second)
     assert of(second, "calm")["pid"] != pid

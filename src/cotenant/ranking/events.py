@@ -6,6 +6,15 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutWeights:
+    """Candidates that will only be timed. Comes first: torch is not loaded yet."""
+
+    models: tuple[str, ...]
+    others: int
+    """Candidates that will be ranked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """The folder exists: from now on the search can be resumed."""
 
@@ -49,7 +58,7 @@ class RoundEnded:
     score: float
 
 
-Event = Began | Planned | Working | RoundEnded
+Event = WithoutWeights | Began | Planned | Working | RoundEnded
 Listener = Callable[[Event], None]
 
 

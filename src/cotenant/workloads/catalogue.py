@@ -86,6 +86,18 @@ def find(name: str) -> Workload:
     raise WorkloadError(f"there is no workload {name!r}", hint=hint)
 
 
+def modules_of(name: str) -> tuple[str, ...]:
+    """Modules that building this workload imports, as far as the catalogue knows: the slow part of a start."""
+    known = _workloads().get(name)
+    if known is not None and known.family == "kernel":
+        return ("torch",)
+    try:
+        workload = find(name)
+    except WorkloadError:
+        return ()  # building it will say why
+    return _MODELS_IMPORT if isinstance(workload, ModelWorkload) else ()
+
+
 def catalogue() -> tuple[Entry, ...]:
     """All named workloads by family, without the user's own."""
     return tuple(_line(workload) for workload in _workloads().values())
@@ -123,6 +135,9 @@ def model_entries() -> tuple[ModelEntry, ...]:
 
 _ROOMS = ("cotenant.workloads.kernels", "cotenant.ranking.pipeline.workload", "cotenant.workloads.instrument")
 """Modules with workloads, by name because `ranking` is a higher layer than this one."""
+
+
+_MODELS_IMPORT = ("torch", "transformers.modeling_utils", "cotenant.workloads.models.building")
 
 
 @cache

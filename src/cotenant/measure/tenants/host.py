@@ -228,7 +228,6 @@ class SeatThread:
 
 def main(control_fd: int) -> None:
     """Obey the runner until it says goodbye or dies."""
-    _die_with_the_runner()
     control = socket.socket(fileno=control_fd)
     lines = control.makefile("rb")
     order = BuildOrder.model_validate_json(next(lines))
@@ -265,7 +264,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(text.split())[:ERROR_LIMIT]
 
 
-def _die_with_the_runner() -> None:
+def die_with_the_parent() -> None:
     """If the runner is killed, let the kernel end this process, so that no tenant keeps the device busy."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
@@ -277,4 +276,5 @@ def _say(control: socket.socket, document: str) -> None:
 
 
 if __name__ == "__main__":
+    die_with_the_parent()
     main(int(sys.argv[1]))

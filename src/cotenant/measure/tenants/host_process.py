@@ -6,9 +6,8 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cotenant.devices.protocol import HostPlan
@@ -16,8 +15,10 @@ from cotenant.measure.tenants.arena import shared_memory_fd
 from cotenant.measure.tenants.messages import BuildOrder, HostReady, HostResult, SeatOrderMessage, SequenceOrder
 from cotenant.measure.tenants.out_of_memory import says_out_of_memory
 from cotenant.measure.tenants.processes_beside import tree
-from cotenant.measure.tenants.reaper import VARIABLE, end_marked
+from cotenant.measure.tenants.reaper import end_marked
+from cotenant.measure.tenants.starting import Start, Started
 from cotenant.tenancy.nouns import Tenant
+from cotenant.workloads.catalogue import modules_of
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class HostProcess:
         board_fd: int,
         warm_s: tuple[float, float],
         mark: str,
+        start: Callable[[Start], Started],
     ) -> None:
         self.tenants = tuple(tenants)
         self.arena_fds = tuple(shared_memory_fd("cotenant-arena") for _ in tenants)
@@ -51,23 +53,25 @@ class HostProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._control, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "cotenant.measure.tenants.host", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-                env={**os.environ, **plan.env, VARIABLE: self._mark},
-                pass_fds=(theirs.fileno(), board_fd, *self.arena_fds),
-                start_new_session=True,  # Ctrl-C goes to the runner, which then ends its tenants in order
+            started = start(
+                Start(
+                    env=plan.env,
+                    mark=self._mark,
+                    modules=tuple(sorted({name for one in tenants for name in modules_of(one.workload.name)})),
+                    control=theirs,
+                    log_fd=self._log.fileno(),
+                    fds=(board_fd, *self.arena_fds),
+                )
             )
+        self._process = started.process
         self._death_fd = _death_fd(self._process.pid)
         self._say(
             BuildOrder(
                 device=device,
-                board_fd=board_fd,
+                board_fd=started.fds[0],
                 seats=tuple(
                     SeatOrderMessage(tenant=tenant, options=dict(seat.options), arena_fd=fd)
-                    for tenant, seat, fd in zip(tenants, plan.seats, self.arena_fds, strict=True)
+                    for tenant, seat, fd in zip(tenants, plan.seats, started.fds[1:], strict=True)
                 ),
                 warm_at_least_s=warm_s[0],
                 warm_at_most_s=warm_s[1],

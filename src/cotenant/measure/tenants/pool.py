@@ -18,6 +18,7 @@ from cotenant.measure.tenants.host_process import HostProcess
 from cotenant.measure.tenants.listening import answers
 from cotenant.measure.tenants.messages import SeatReady
 from cotenant.measure.tenants.reaper import Reaper
+from cotenant.measure.tenants.starting import Starter
 from cotenant.tenancy.nouns import Tenant
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class TenantPool:
         self._failures: Counter[SeatKey] = Counter()
         self._sentences: dict[SeatKey, str] = {}
         self._reaper = Reaper()
+        self._starter = Starter(self._reaper.mark)
 
     def place(
         self, plans: Sequence[HostPlan], tenants: Sequence[Tenant], *, keep: Sequence[HostProcess] = ()
@@ -149,6 +151,7 @@ class TenantPool:
         for entry in self._pooled:
             entry.host.close()
         self._pooled = []
+        self._starter.close()  # forks share a memory layout: fresh processes need a fresh server too
 
     def close(self) -> None:
         """End them all for good."""
@@ -160,6 +163,7 @@ class TenantPool:
         for entry in self._pooled:
             entry.host.kill("was ended with the run")
         self._pooled = []
+        self._starter.close()
         self._reaper.close()
 
     def _match(self, plan: HostPlan, tenants: Sequence[Tenant], exclude: Sequence[_Pooled]) -> _Pooled | None:
@@ -183,7 +187,13 @@ class TenantPool:
                 raise TenantFailed(f"{tenant.name} was given up after {GIVE_UP_AFTER} failures: {self._sentences[key]}")
         log.info("starting a process for %s", ", ".join(tenant.name for tenant in mine))
         host = HostProcess(
-            self._device, plan, mine, board_fd=self._board_fd, warm_s=self._warm_s, mark=self._reaper.mark
+            self._device,
+            plan,
+            mine,
+            board_fd=self._board_fd,
+            warm_s=self._warm_s,
+            mark=self._reaper.mark,
+            start=self._starter.start,
         )
         entry = _Pooled(
             host, frozenset(plan.env.items()), keys, sum(self._memory_of(tenant) for tenant in mine), time.monotonic()
