@@ -58,7 +58,7 @@ def test_weight_gradients_of_convolutions_are_split_over_the_device():
     [
         ("bert-base-mini", {"software": "vllm"}, "vLLM serves decoders"),
         ("bert-base-mini", {"software": "tensorrt", "train": True}, "runs inference, not training"),
-        ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no cache of keys and values"),
+        ("gpt2-mini", {"software": "onnxruntime", "mode": "decode"}, "no KV cache"),
     ],
 )
 def test_unsupported_software_is_refused_in_one_sentence(name, options, words):

@@ -1,4 +1,4 @@
-"""`last n` of every model of the catalogue contains n blocks, at full size, found by how it runs."""
+"""`last n` of every catalogue model contains n blocks, at full size, found by watching it run."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import Tail, find_blocks, plan_cut
 
 DETECTORS = ("yolos-small",)
-"""They read hidden states in the middle: no chain of blocks that can be cut."""
+"""They use hidden states from the middle: no chain of blocks to cut."""
 ENTRIES = [
     entry
     for entry in model_entries()

@@ -198,7 +198,7 @@ def test_faults_of_the_backend_are_reported(fault, status):
     answer = run(scenario)
     assert answer.status == status
     if fault == "break":
-        assert "broke off in the middle" in answer.events()[-1]
+        assert "closed the connection in the middle" in answer.events()[-1]
     else:
         assert answer.json()["error"]["message"] == "scripted failure"
 

@@ -27,7 +27,7 @@ class Limits:
         low, high = gpu.power.min_limit_w, gpu.power.limit_w
         if self.power_w is not None and not low <= self.power_w <= high:
             raise DeviceError(
-                f"{gpu.name} doesn't support a power limit of {self.power_w:g} W", hint=f"choose {low:g} to {high:g} W"
+                f"{gpu.name} can't set a power limit of {self.power_w:g} W", hint=f"choose {low:g} to {high:g} W"
             )
         slow, fast = gpu.clocks_mhz.min, gpu.clocks_mhz.boost
         if self.clock_mhz is not None and not slow <= self.clock_mhz <= fast:
