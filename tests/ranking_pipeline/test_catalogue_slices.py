@@ -1,4 +1,4 @@
-"""`last n` of every architecture of the catalogue contains n blocks, at full size, found by how it runs."""
+"""`last n` of every architecture in the catalogue contains n blocks, at full size, found by watching it run."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from tests.support.architectures import one_of_each
 pytestmark = pytest.mark.slow
 
 DETECTORS = ("yolos-small",)
-"""They read hidden states in the middle: no chain of blocks that can be cut."""
+"""They use hidden states from the middle: no chain of blocks to cut."""
 ENTRIES = one_of_each(
     entry
     for entry in model_entries()

@@ -1,4 +1,4 @@
-"""A slice is the last blocks of a model, found by how the model runs."""
+"""A slice is the last blocks of a model, found by watching it run."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_the_last_n_blocks_are_kept_and_run(entry):
 
 
 @pytest.mark.parametrize("name", ["bert-base-mini", "gpt2-mini", "resnet50-mini", "vit-b-16-mini"])
-def test_a_slice_fed_with_the_real_hidden_state_gives_the_whole_models_answer(name):
+def test_a_slice_fed_with_the_real_hidden_state_gives_the_full_models_answer(name):
     entry = find(name).entry
     whole, inputs = stand(entry, WorkloadSpec(name=name), device="cpu", dtype=torch.float32)
     spec = WorkloadSpec(name=name, layers="last 2")
@@ -71,11 +71,11 @@ def test_half_of_a_model_has_half_of_its_blocks_cost():
 @pytest.mark.parametrize(
     ("layers", "blocks", "count"), [("full", 12, 12), ("last 50%", 12, 6), ("last 3", 12, 3), ("last 1%", 12, 1)]
 )
-def test_how_layers_are_written(layers, blocks, count):
+def test_notations_of_layers(layers, blocks, count):
     assert kept(layers, blocks) == count
 
 
 @pytest.mark.parametrize("layers", ["first 3", "last 0", "last 13", "last 0%", "last 101%", "last 2.5", "half"])
-def test_layers_that_mean_nothing_are_refused(layers):
+def test_invalid_layers_are_refused(layers):
     with pytest.raises(WorkloadError):
         kept(layers, 12)
