@@ -124,7 +124,7 @@ def test_too_little_address_space(run, kilobytes):
 
 def test_files_that_may_not_grow(run, tmp_path):
     sentence = one_sentence(*in_a_shell(f"ulimit -f 1; cotenant db add {run.path} --db {tmp_path / 'db2'}"))
-    assert "can't be written: file too large; it is as it was before" in sentence
+    assert "can't be written: file too large; it is unchanged" in sentence
     assert not any(file.suffix == ".parquet" for file in (tmp_path / "db2").rglob("*"))
 
 

@@ -207,7 +207,9 @@ def test_a_full_disk_ends_a_run_in_one_sentence_and_loses_nothing(study, small_d
     failure = explain(refusal.value)
     assert failure.code == 1
     assert failure.sentence.endswith(f" to {path}: no space left on device.")
-    assert failure.hint == (f"All 5 earlier trials are safe. Free some space, then go on: cotenant run --resume {path}")
+    assert failure.hint == (
+        f"All 5 earlier trials are safe. Free some space, then resume: cotenant run --resume {path}"
+    )
     assert RunFolder.open(path).committed() == INSTRUMENT | set(told)
     assert_device_is_free()
     filler.unlink()

@@ -47,7 +47,7 @@ def test_weights_that_do_not_fit_leave_no_batch():
 
 
 def test_unknown_memory_is_reported():
-    with pytest.raises(DoesNotFit, match="can't be known"):
+    with pytest.raises(DoesNotFit, match="is unknown before it runs"):
         growth_of(SPEC, lambda spec: Properties(None, None, None, None, None))
 
 

@@ -62,14 +62,14 @@ def test_times_become_rows_of_the_table_of_stages(written):
     ("document", "sentence"),
     [
         ("{half", "can't be read as JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ({"rows": []}, "no key 'measurements'"),
-        ({"measurements": {}}, "holds no measurements"),
-        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is no batch size"),
+        ({"measurements": {}}, "has no measurements"),
+        ({"measurements": {"m": {"big": {"inference": [1]}}}}, "is not a batch size"),
         ({"measurements": {"m": {"32": {"inference": []}}}}, "a stage has no times"),
-        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "no number of seconds"),
-        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "no number of seconds"),
-        ({"measurements": {"m": 3}}, "is no batch size"),
+        ({"measurements": {"m": {"32": {"inference": [-1]}}}}, "not a number of seconds"),
+        ('{"measurements": {"m": {"32": {"inference": [NaN]}}}}', "not a number of seconds"),
+        ({"measurements": {"m": 3}}, "is not a batch size"),
     ],
 )
 def test_unusable_entries_are_reported(written, document, sentence):
@@ -105,7 +105,7 @@ def test_a_user_sees_where_the_time_went(written, capsys):
     told = capsys.readouterr().out
     assert "result of the original model-search study" in " ".join(told.split())
     assert "vit_b_16" in told
-    assert "it knows no trials, intervals or verdicts" in " ".join(told.split())
+    assert "which has no trials, intervals or verdicts" in " ".join(told.split())
 
 
 def test_bad_entries_are_skipped_only_on_request(written, capsys):

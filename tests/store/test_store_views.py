@@ -1,4 +1,4 @@
-"""Any number of runs are one database, wherever they lie and whatever they are called."""
+"""Any number of runs are one database, wherever they are and whatever their names."""
 
 import os
 import time
@@ -60,7 +60,7 @@ def test_folders_may_have_any_name(tmp_path):
     assert sorted(mixes) == sorted((run.run, f"{run.path.name} 0") for run in runs)
 
 
-def test_an_identity_may_hold_anything(tmp_path):
+def test_an_identity_may_be_any_text(tmp_path):
     run = make(tmp_path / "run", run="'; DROP VIEW trials; --")
     with connect([run.path]) as con:
         assert con.execute("SELECT DISTINCT run FROM requests").fetchall() == [(run.run,)]
@@ -101,16 +101,16 @@ class TestDamageWithoutSeals:
         return caught.value.message.removeprefix(f"{file} is damaged: ")
 
     @pytest.mark.parametrize("kept", [0, 3, 11, 100, -1])
-    def test_a_file_cut_off(self, tmp_path, kept):
+    def test_a_truncated_file(self, tmp_path, kept):
         run = unsealed(make(tmp_path / "run"))
         file = run.path / "trials/000001/requests.parquet"
         file.write_bytes(file.read_bytes()[:kept])
-        assert self.damaged(run, lambda: connect([run.path])) == "it is cut off or not Parquet."
+        assert self.damaged(run, lambda: connect([run.path])) == "it is truncated or not Parquet."
 
     def test_a_file_of_something_else(self, tmp_path):
         run = unsealed(make(tmp_path / "run"))
         (run.path / "trials/000001/requests.parquet").write_text("seq,done_ns\n1,2\n3,4\n")
-        assert self.damaged(run, lambda: connect([run.path])) == "it is cut off or not Parquet."
+        assert self.damaged(run, lambda: connect([run.path])) == "it is truncated or not Parquet."
 
     def test_a_folder_in_place_of_a_file(self, tmp_path):
         run = unsealed(make(tmp_path / "run"))

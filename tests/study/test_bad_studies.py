@@ -342,7 +342,7 @@ def test_a_study_of_absurd_size_is_refused_quickly():
         (".", '"." is a directory, not a study file'),
     ],
 )
-def test_a_file_that_is_not_there(name: str, sentence: str):
+def test_a_missing_file(name: str, sentence: str):
     with pytest.raises(StudyError) as caught:
         load_study(name)
     assert caught.value.message == sentence

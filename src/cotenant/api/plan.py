@@ -67,7 +67,7 @@ def compare_policies(
     from cotenant.planning.comparison import compare
 
     seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, told=told)
+    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, progress=told)
 
 
 def measured_fleet(work: str | None, db: AnyPath | None) -> "Fleet":

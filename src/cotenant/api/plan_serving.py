@@ -80,7 +80,7 @@ def plan_tenants(
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=told)
 
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)

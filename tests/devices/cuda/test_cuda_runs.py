@@ -73,7 +73,7 @@ def test_a_run_has_power_clocks_throttling_and_activity_in_show_and_report(own_p
 
     assert main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    assert "What the device did" in page
+    assert "Device activity" in page
     assert "NVML throttle counters" in page
     assert "sm_clock_mhz" in page
     assert nvml.find(0).power_limits.now == 300  # restored
