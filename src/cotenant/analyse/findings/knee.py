@@ -1,4 +1,4 @@
-"""How much load tenants can take: up to where objectives are kept, and where waiting begins to decide."""
+"""How much load tenants can take: the rate up to which objectives are kept, and where queueing starts to dominate."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from cotenant.text import figure, percent
 
 _OPEN = ("poisson", "gamma", "trace")
 _RATE = re.compile(r"\d+(?:\.\d+)?%?")
-"""Loads are read as they are labelled: `show` needs no model of a study for it."""
+"""Loads are parsed from their labels, so `show` needs no model of a study."""
 DOUBLED = 2.0
 FEWEST_LEVELS = 3
 
@@ -40,7 +40,7 @@ def knee(levels: Sequence[Level]) -> Level | None:
 
 
 def load_findings(answer: Answer, summary: Summary) -> list[str]:
-    """For each mix that was measured at three rates or more: up to which it keeps its objectives, and its knee."""
+    """For each mix measured at three or more rates: the rate up to which it keeps its objectives, and its knee."""
     mixes: dict[str, dict[str, list[tuple[float, Choice]]]] = {}
     for choice in answer.choices:
         if (level := _level(choice.best.cell.load)) is not None:
@@ -75,7 +75,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
         if any(rate is not None for rate in kept.values()):
             yield f"{basis}{mix} together keep every objective up to {listed(kept, 'nothing')}{unit}."
         else:
-            yield f"{basis}{mix} together keep every objective at no load that was tried."
+            yield f"{basis}{mix} together don't keep every objective at any load tried."
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
     if any(rate is not None for rate in knees.values()):
         yield f"The knee, beyond which a median more than doubles: {listed(knees, 'none')}{unit}."
@@ -85,7 +85,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
 
 
 def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
-    """The highest rate that is kept with none missed below it; a rate that is open speaks neither for nor against."""
+    """The highest rate that is kept with none missed below it; open rates count neither way."""
     last = None
     for rate, choice in levels:
         if choice.verdict == "apart":
@@ -96,7 +96,7 @@ def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
 
 
 def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float | None:
-    """Of the tenant that tips over first, in the way to share that is best at the lightest load."""
+    """Knee of the tenant that reaches it first, under the way to share that is best at the lightest load."""
     sharing = levels[0][1].best.cell.sharing
     cells = {
         option.cell: rate for rate, choice in levels for option in choice.options if option.cell.sharing == sharing
@@ -111,7 +111,7 @@ def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float 
 
 
 def _level(label: str) -> tuple[str, float] | None:
-    """`("gamma, cv 3", 0.15)` of `gamma(15%, 3)`; None for closed loads, and where tenants bring their own."""
+    """`("gamma, cv 3", 0.15)` from `gamma(15%, 3)`; None for closed loads, and where each tenant has its own."""
     kind, _, rest = label.removesuffix(")").partition("(")
     parts = [part.strip() for part in rest.split(",")]
     rate = parts[-1] if kind == "trace" else parts[0]
