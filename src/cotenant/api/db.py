@@ -1,4 +1,4 @@
-"""`db`: what every machine has measured, in one place, and the questions that can be put to it."""
+"""`db`: measurements of all machines in one place, and queries over them."""
 
 import os
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = Fa
     Args:
         paths: Run folders and files.
         db: The database's folder; default: $COTENANT_DB, or `runs/.database`.
-        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
+        skip_bad: Skip and count unusable lines instead of refusing the file.
 
     Raises:
-        RunFolderError: A folder is no run, or is damaged.
-        DataError: A file is of no known format, or has lines that can't be used.
+        RunFolderError: A folder is not a run, or is damaged.
+        DataError: A file has an unknown format, or contains unusable lines.
         DatabaseError: The database can't be written.
     """
     from cotenant.store.database.add import add
@@ -33,7 +33,7 @@ def db_add(paths: Sequence[Path], *, db: Path | None = None, skip_bad: bool = Fa
 
 
 def db_gather(folder: Path, *, on: str, db: Path | None = None, insecure: bool = False) -> "tuple[Added, ...]":
-    """Bring the runs below a folder of every node of a Ray cluster here, beside the database, and add them.
+    """Copy the runs below a folder of every node of a Ray cluster to this machine, beside the database, and add them.
 
     Raises:
         CotenantError: No node has a run there, or one can't be used.
@@ -45,7 +45,7 @@ def db_gather(folder: Path, *, on: str, db: Path | None = None, insecure: bool =
 
 
 def db_contents(*, db: Path | None = None) -> "Contents":
-    """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
+    """The database's sources and kinds of work. Raises DatabaseError if there is none."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
 
@@ -55,7 +55,7 @@ def db_contents(*, db: Path | None = None) -> "Contents":
 
 
 def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variability, ...]":
-    """How the GPUs differ under every kind of work whose name holds the text, and a line for each GPU.
+    """How the GPUs differ under every kind of work whose name contains the text, with a line for each GPU.
 
     Raises:
         DatabaseError: There is no database or no such work.
@@ -68,10 +68,10 @@ def db_gpus(work: str | None = None, *, db: Path | None = None) -> "tuple[Variab
 
 
 def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
-    """All that is known of one GPU, named by its UUID or a part of it.
+    """Everything known about one GPU, given its UUID or part of it.
 
     Raises:
-        DatabaseError: There is no such GPU, or several.
+        DatabaseError: No GPU matches, or several do.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import gpu_story
@@ -81,7 +81,7 @@ def db_gpu(gpu: str, *, db: Path | None = None) -> "GpuStory":
 
 
 def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
-    """Every sensor that was read, with the name of the source. Raises DatabaseError."""
+    """Every sensor read, with the name of the source. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import sensor_lines
 
@@ -90,15 +90,15 @@ def db_sensors(*, db: Path | None = None) -> "tuple[tuple[Sensor, str], ...]":
 
 
 def db_compare_sensors(reference: str, other: str, *, db: Path | None = None) -> "SensorPair":
-    """Gain, offset, lag and averaging window of one sensor against a finer one of the same thing.
+    """Gain, offset, lag and averaging window of one sensor against a finer one of the same quantity.
 
     Args:
-        reference: Words that only the finer sensor's line has: GPU, sensor, tool, source.
+        reference: Words that match only the finer sensor's line: GPU, sensor, tool, source.
         other: The same for the sensor to be judged.
-        db: The database's folder instead of the usual one.
+        db: The database's folder instead of the default.
 
     Raises:
-        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+        DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import compare_named
@@ -120,7 +120,7 @@ def db_trend(work: str | None = None, *, db: Path | None = None) -> "dict[str, D
 
 
 def db_anomalies(work: str | None = None, *, db: Path | None = None) -> "Anomalies":
-    """Which GPU is slow, since when and why; what changed; which sensor can't be believed. Raises DatabaseError."""
+    """Slow GPUs with date and cause, changes, and unreliable sensors. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import all_anomalies
 
@@ -143,11 +143,11 @@ def db_report(out: Path, work: str | None = None, *, db: Path | None = None) -> 
 
 
 def home_of(db: Path | None) -> Path:
-    """The folder named, or the usual one."""
+    """The folder given, or the default."""
     from cotenant.errors import DatabaseError
     from cotenant.store.database.database import DEFAULT
 
     home = db or Path(os.environ.get("COTENANT_DB") or DEFAULT)
     if home.exists() and not home.is_dir():
-        raise DatabaseError(f"{home} is a file, and a database is a folder.", hint="name a folder: --db DIR")
+        raise DatabaseError(f"{home} is a file; a database is a folder.", hint="name a folder: --db DIR")
     return home

@@ -1,4 +1,4 @@
-"""Runs as callers name them: one folder or several, as text or as paths."""
+"""Run arguments: one folder or several, as text or paths."""
 
 from collections.abc import Sequence
 from os import PathLike
