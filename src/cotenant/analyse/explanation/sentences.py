@@ -103,7 +103,7 @@ def _tenant(one: Binding, *, several: bool) -> str:
     where = f" at {one.load}" if several else ""
     time = f" ({one.service_ms.est:.3g} ms per request)" if one.service_ms.est is not None else ""
     if one.bound == "unknown":
-        return f"{one.of} alone{where}{time}: its bottleneck is unknown: {one.reason}."
+        return f"{one.of} alone{where}{time}: its bottleneck is unknown, since {one.reason}."
     sure = {"clear": "", "likely": "probably ", "unclear": "perhaps "}[one.sure]
     stage = max(one.stages, key=lambda name: one.stages[name], default=None)
     longest = f"; {one.stages[stage]:.0%} of it in `{stage}`" if stage is not None and len(one.stages) > 1 else ""

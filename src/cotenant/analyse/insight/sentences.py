@@ -19,7 +19,7 @@ def pattern_sentences(pattern: Pattern) -> Iterator[str]:
         return
     first = shown[0]
     others = [link for link in pattern.links if link.p > LEVEL and abs(link.r) < abs(first.r) / 2]
-    apart = f", not by {others[-1].property} ({_r(others[-1])})" if others else ""
+    apart = f", not on {others[-1].property} ({_r(others[-1])})" if others else ""
     yield (
         f"Under {pattern.sharing}, a tenant's slowdown depends on {first.property} ({_with_ends(first)}, "
         f"{'more' if first.r > 0 else 'less'} slowdown the more of it){apart} ({evidence})."
