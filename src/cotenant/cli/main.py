@@ -30,7 +30,7 @@ VERBS = {
     "plan": "Plan who shares which device, how, and at what cost.",
     "serve": "Serve several models on one device, each with its objective.",
     "top": "Show the state of a running server.",
-    "fleet": "Write files that start a cluster and a run on Slurm or Kubernetes.",
+    "fleet": "Write a Slurm or Kubernetes job that runs a study.",
     "studies": "List the built-in studies.",
     "devices": "List the devices of this machine and the ways to share each.",
     "workloads": "List the workloads, or those that match a name.",

@@ -192,7 +192,7 @@ def _open(found: Comparison) -> Iterable[str]:
         line = f"{len(noisy)} of {len(found.rows)} cells are ambiguous"
         if wanted:
             neediest = max(wanted, key=lambda row: row.outcome.blocks_missing or 0)
-            line += f"; the neediest, {row_name(neediest.row)}, wants {_missing(neediest.outcome)}"
+            line += f"; the neediest, {row_name(neediest.row)}, needs {_missing(neediest.outcome)}"
         if hopeless:
             line += (
                 f"; {hopeless} {'lies' if hopeless == 1 else 'lie'} so near the margin that more blocks won't decide"

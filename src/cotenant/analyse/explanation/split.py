@@ -164,4 +164,4 @@ def _minus(first: Logs, second: Logs) -> Logs:
 
 
 def _factor(logs: Logs) -> Number:
-    return ratio_interval(list(logs.values())) if logs else Missing("no block holds both trials")
+    return ratio_interval(list(logs.values())) if logs else Missing("no block has both trials")

@@ -37,7 +37,7 @@ __all__ = ["CurrentSlowdown", "MixSummary", "Summary", "TenantSummary", "current
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 NS_PER_MS = 1e6
 NO_TRIAL = "no usable trial"
-NO_SOLO = "no block holds both a usable shared trial and a usable solo trial"
+NO_SOLO = "no block has both a usable shared trial and a usable solo trial"
 BY_DEFINITION = "by definition"
 JUDGED_ALONE_S = 1.0
 """Trials with a window of at least this length are judged on their own steadiness."""
