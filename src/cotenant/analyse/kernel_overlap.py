@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 TIMELINE_PARTS = 40
 MOST_LAUNCHES = 300
 COPY = "[CUDA mem"
-"""Prefixes of the names of copies: they move data beside the kernels, so they don't count as running."""
+"""Prefix of the names of copies: they move data beside the kernels, so they don't count as running."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 FEWEST_BLOCKS = 12
 LEAST_CORRELATION = 0.3
-"""With fewer blocks the correction costs more than it gains."""
+"""With a weaker correlation the correction costs more than it gains."""
 LARGEST_DIFFERENCE = 0.02
 """Largest mean difference of the canary between cells, however few blocks there are."""
 MOST_ERRORS = 1.64

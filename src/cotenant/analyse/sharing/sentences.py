@@ -14,7 +14,7 @@ from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
 from cotenant.text import duration, percent
 
 LEAST_SHOWN = 0.001
-"""Half-width of a percentage at which tenths are shown."""
+"""Percentages are shown in tenths."""
 TOO_LITTLE_TO_SHOW = 0.005
 """A slowdown that two decimals would show as 1.00."""
 WORTH_SAYING = 0.10

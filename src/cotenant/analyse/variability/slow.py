@@ -34,7 +34,7 @@ FEW_GPUS = 10
 SLOW_OF_FEW = 1.03
 LEAST_SLOW = 1.01
 AT_LIMIT = 0.97
-"""Share of a recorded limit: control regulates about 1 % below it."""
+"""Share of a recorded limit that counts as being at it: control regulates about 1 % below."""
 AT_INFERRED_CAP = 0.975
 PINNED = 0.02
 """If the middle half of all GPUs draws the same power within this share, they are at a cap."""

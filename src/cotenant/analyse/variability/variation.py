@@ -14,7 +14,7 @@ WHISKER = 1.5
 MOST_POINTS = 50_000
 """Most values to resample: beyond it, each GPU's quantiles stand for its runs."""
 MOST_MOVED, MOST_MOVES, FEWEST_MOVES = 10_000, 400, 100
-"""The same where values must be sorted again each time, and how often that is."""
+"""The same where every resample must be sorted again, and the number of resamples."""
 
 
 @dataclass(frozen=True, slots=True)
