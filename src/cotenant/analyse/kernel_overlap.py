@@ -78,7 +78,7 @@ class Activity:
     unit: str
     mean: float
     highest: float
-    """Length of one part of the timeline."""
+    """Highest mean of any part of the timeline."""
     timeline: tuple[float, ...]
     """Means over equal parts of the window; NaN where there is no reading."""
 

@@ -10,7 +10,7 @@ SETTINGS = ("kernel", "microcode", "governors", "boost", "huge_pages", "libc", "
 
 
 def forbids(before: Manifest, now: Manifest) -> str | None:
-    """Reasons why two runs can't be compared."""
+    """Why two runs can't be compared, or None if they can."""
     if bool(before.get("simulated")) != bool(now.get("simulated")):
         return "one was measured and the other simulated"
     if before.get("device") != now.get("device"):

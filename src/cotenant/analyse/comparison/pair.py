@@ -92,7 +92,7 @@ class Quality:
 
     @property
     def mostly_valid(self) -> bool:
-        """More than half of the trials are not valid."""
+        """More than half of the trials are valid."""
         return 2 * self.doubtful < self.trials
 
 
