@@ -73,7 +73,7 @@ class Dispatch:
         return block
 
     def stop(self) -> None:
-        """Assign no further blocks except those begun elsewhere."""
+        """Assign no new blocks; those already begun are still finished."""
         self.stopped = True
 
     @property

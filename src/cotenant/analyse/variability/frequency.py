@@ -41,7 +41,7 @@ class TimeByClock:
 
     memory_ms: float
     core_ms: float
-    """The highest clock measured."""
+    """Core time at the highest clock measured."""
     top_mhz: float
     held_out: float | None
     clocks: int
