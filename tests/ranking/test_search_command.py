@@ -83,6 +83,8 @@ def test_the_command_prints_a_ranking_and_writes_a_page_that_needs_nothing_else(
     assert "vit-b-32-mini" in text.split("timed only")[1]
     assert "predicted" in text
     assert "3 models, 72 items" in talk
+    assert talk.startswith("vit-b-32-mini has no weights here: will be timed, not ranked."), "before anything is loaded"
+    assert re.match(r"sibling-0\d is|These items can't tell sibling-0\d", text), "the answer comes first"
     assert "leads with" in talk
 
     (folder,) = (tmp_path / "out").glob("*/*")

@@ -3,7 +3,7 @@
 import pytest
 
 from cotenant.analyse.estimates.estimate import Estimate
-from cotenant.text import duration, figure, percent, ratio, size, with_interval
+from cotenant.text import duration, figure, listed, milliseconds, percent, ratio, size, with_interval
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,15 @@ def test_time_and_size_in_words():
     assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["400 ms", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
     assert size(1536 * 1024**2) == "1.50 GiB"
     assert percent(0.0312) == "3.1 %"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(30.0, "30 ms"), (2.5, "2.5 ms"), (13.2049, "13.2 ms"), (1670.4, "1,670 ms"), (3000.0, "3 s"), (0.0, "0 ms")],
+)
+def test_latencies_read_as_people_write_them(value, text):
+    assert milliseconds(value) == text
+
+
+def test_names_are_listed_with_one_and():
+    assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]

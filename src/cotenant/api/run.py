@@ -117,7 +117,7 @@ def dry_run(
 
     study, overrides = _about(study, tenants, overrides)
     plan, place = _unchecked(study, device, devices, overrides)
-    unknown = check_workloads(plan.study, execute=False)
+    unknown = check_workloads(plan.study, execute=False, simulated=place.simulated)
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
@@ -190,7 +190,7 @@ def resolved(
     from cotenant.study.workload_check import check_workloads
 
     plan, place = _unchecked(study, device, devices, overrides)
-    check_workloads(plan.study)
+    check_workloads(plan.study, simulated=place.simulated)
     return plan, place
 
 

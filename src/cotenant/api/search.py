@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cotenant.analyse.plain import plain
 from cotenant.errors import CotenantError, RunFolderError
-from cotenant.ranking.events import Began, Listener, silent
+from cotenant.ranking.events import Began, Listener, WithoutWeights, silent
 from cotenant.ranking.outcome import SearchOutcome
 from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
 
@@ -79,7 +79,7 @@ def search(
             skip_bad=skip_bad,
             top=top,
         )
-        _check(settings)
+        _check(settings, listener)
         folder = SearchFolder.create(new_run_path(out, Path(data).name), plain(settings))
     listener(Began(folder.path, resumed=resume is not None))
     outcome = carry_out(settings, folder, listener)
@@ -87,7 +87,7 @@ def search(
     return outcome
 
 
-def _check(settings: SearchSettings) -> None:
+def _check(settings: SearchSettings, listener: Listener) -> None:
     """Report invalid options before creating a folder."""
     from cotenant.ranking.candidates import resolve
     from cotenant.ranking.preparation import torch_device
@@ -95,9 +95,12 @@ def _check(settings: SearchSettings) -> None:
 
     if settings.top < 1:
         raise CotenantError("a ranking needs at least one line", hint="--top 10")
+    candidates = resolve(settings.models)
+    bare = tuple(one.name for one in candidates if not one.pretrained)
+    if bare:
+        listener(WithoutWeights(bare, len(candidates) - len(bare)))
     find_scorer(settings.scorer)
     torch_device(settings.device)
-    resolve(settings.models)
 
 
 def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:

@@ -6,6 +6,15 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutWeights:
+    """Candidates that will only be timed. Comes first: torch is not loaded yet."""
+
+    models: tuple[str, ...]
+    others: int
+    """Candidates that will be ranked."""
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A folder is there: from now on everything can be continued."""
 
@@ -49,7 +58,7 @@ class RoundEnded:
     score: float
 
 
-Event = Began | Planned | Working | RoundEnded
+Event = WithoutWeights | Began | Planned | Working | RoundEnded
 Listener = Callable[[Event], None]
 
 

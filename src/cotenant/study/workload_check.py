@@ -9,24 +9,31 @@ from cotenant.study.places import Path
 from cotenant.study.words import shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import ExecutesToCheck
+from cotenant.workloads.servers.names import SERVERS
 
 
-def check_workloads(study: Study, *, execute: bool = True) -> tuple[str, ...]:
+def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
     """Find and check the workload of every tenant; return a sentence for each that could not be checked fully.
 
     Args:
         study: The study.
         execute: Allow running code that the study names, in a separate process, to check it.
+        simulated: The device is simulated, so servers and commands can't run on it.
 
     Raises:
         StudyError: with one problem for each tenant that can't run.
     """
     from cotenant import workloads
+    from cotenant.workloads.yours.command import PREFIX as COMMAND
 
     problems: list[str] = []
     unknown: list[str] = []
     for name, entry in study.tenants.items():
         spec = entry.spec()
+        if simulated and spec.name.startswith((*SERVERS, COMMAND)):
+            said = f"{shown(spec.name)} can't run on a simulated device: name a real one, e.g. --device cpu"
+            problems.append(study.places.describe(("tenants", name, "workload"), said))
+            continue
         try:
             workload = workloads.find(spec.name)
         except WorkloadError as error:

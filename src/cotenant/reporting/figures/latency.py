@@ -8,8 +8,10 @@ from cotenant.reporting.figures.figure import MOST_POINTS, Absent, Figure, Row, 
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE, Condition
 from cotenant.reporting.figures.style import LIMIT, QUIET, faceted, tips
+from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.literal import literal
 from cotenant.store.reduced import MOST_TRIALS_DRAWN
+from cotenant.text import milliseconds
 
 TITLE = "Latency distributions"
 FEWEST_POINTS_PER_CURVE = 8
@@ -90,6 +92,7 @@ def curve_rows(material: Material, curves: Sequence[Curve]) -> list[Row]:
             "place": material.names.place(curve.cell),
             "mix": ALONE if curve.cell.solo else literal(curve.cell.mix),
             "sharing": ALONE if curve.cell.solo else literal(curve.cell.sharing),
+            "mode": ALONE if curve.cell.solo else mode_of(curve.cell.sharing),
             "run": material.names.run(curve.cell.run),
             "percentile": 100 * (1 - 1 / odds),
             "odds": odds,
@@ -162,7 +165,7 @@ def objective_rows(material: Material, tenants: Iterable[str]) -> list[Row]:
             "of": of,
             "limit_ms": limit_ms,
             "limit_odds": round(1 / (1 - quantile), 3),
-            "limit": f"objective: p{100 * quantile:g} within {limit_ms:g} ms",
+            "limit": f"objective: p{100 * quantile:g} within {milliseconds(limit_ms)}",
         }
         for of, (limit_ms, quantile) in limits.items()
         if of in wanted and quantile < 1

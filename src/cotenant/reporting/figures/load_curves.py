@@ -9,7 +9,7 @@ from cotenant.reporting.figures.figure import Absent, Figure, Row, Understanding
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import ALONE
 from cotenant.reporting.figures.style import QUIET, faceted, tips
-from cotenant.reporting.figures.ways import Ways
+from cotenant.reporting.figures.ways import Ways, mode_of
 from cotenant.reporting.terminal.literal import literal
 
 TITLE = "Latency against load"
@@ -43,6 +43,7 @@ def load_figure(material: Material) -> Figure | Absent:
                 "tenant": literal(tenant.tenant),
                 "line": line,
                 "sharing": ALONE if tenant.cell.solo else literal(tenant.cell.sharing),
+                "mode": ALONE if tenant.cell.solo else mode_of(tenant.cell.sharing),
                 "load": literal(tenant.cell.load),
                 "rate_rps": rate,
                 "p50_ms": median,

@@ -21,7 +21,6 @@ class Ways:
         shared = [cell for cell in cells if not cell.solo]
         self.names: Sequence[str] = sorted({mode_of(cell.sharing) for cell in shared})
         """Modes: shares of one mode are one way to share."""
-        self._full = sorted({literal(cell.sharing) for cell in shared})
         self._colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(self.names)}
 
     def colour(self, way: str) -> str:
@@ -29,14 +28,14 @@ class Ways:
         return self._colours.get(mode_of(way), QUIET)
 
     def channel(self, *, legend: bool = False) -> Spec:
-        """Colour by the field `sharing`; without a legend where lines and dots are labelled where they are."""
+        """Colour by the field `mode`; without a legend where lines and dots are labelled where they are."""
         return {
-            "field": "sharing",
+            "field": "mode",
             "type": "nominal",
             "title": None,
             **({} if legend else {"legend": None}),
             "scale": {
-                "domain": [ALONE, *self._full],
-                "range": [QUIET, *(self._colours[mode_of(name)] for name in self._full)],
+                "domain": [ALONE, *self.names],
+                "range": [QUIET, *(self._colours[name] for name in self.names)],
             },
         }

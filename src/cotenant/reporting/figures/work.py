@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cotenant.analyse.estimates.missing import Number
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, sharing_said
 from cotenant.reporting.figures.figure import Absent, Figure, Row, Spec, Understanding
 from cotenant.reporting.figures.material import Material
-from cotenant.reporting.figures.names import Condition, Names
+from cotenant.reporting.figures.names import ALONE, Condition, Names
 from cotenant.reporting.figures.style import (
     QUIET,
     faceted,
@@ -16,10 +16,13 @@ from cotenant.reporting.figures.style import (
     tips,
     whole,
 )
+from cotenant.reporting.figures.ways import mode_of
 from cotenant.reporting.terminal.literal import literal
 
-LABEL_ROOM = 64
+LABEL_ROOM = 96
 """Pixels beside a dot for the name of the way to share."""
+ROOM_FOR_LABELS = 1.45
+"""The axis goes this much further than the data: what `LABEL_ROOM` needs in a column of half a page."""
 THROUGHPUT = Understanding(
     shows="Requests per second of every tenant, alone and in every mix, with 95 % intervals over blocks.",
     look="How far a tenant's dots fall to the left of the one alone. Dots whose intervals overlap can't be told apart.",
@@ -142,11 +145,11 @@ def _mix_rows(material: Material, conditions: Sequence[Condition], metrics: tupl
 
 def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]:
     """Ways to share below each other within a mix; several runs below each other within a mix and sharing."""
-    group, series = ("place", "run") if material.names.several_runs else ("mix", "sharing")
+    group, series, label = ("place", "run", "run") if material.names.several_runs else ("mix", "mode", "label")
     order = sorted({str(row[series]) for row in rows})
     y = {"field": group, "type": "nominal", "title": None}
     layers = interval_layers(
-        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=False
+        y, x_title, material.ways.channel(), tips(("place", "mix"), ("run", "run"), *_NUMBERS), zero=True
     )
     layers.append(
         {
@@ -154,18 +157,15 @@ def _mix_layers(material: Material, rows: list[Row], x_title: str) -> list[Spec]
             "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 11, "limit": LABEL_ROOM},
             "encoding": {
                 "y": y,
-                "x": {
-                    "field": "end",
-                    "type": "quantitative",
-                    "title": x_title,
-                    "scale": {"zero": False, "nice": True, "padding": LABEL_ROOM},
-                },
-                "text": {"field": series},
+                "x": {"field": "end", "type": "quantitative", "title": x_title},
+                "text": {"field": label},
             },
         }
     )
+    furthest = max(float(end) for row in rows for end in (row["est"], row["hi"]) if end is not None)
     for layer in layers:
         layer["encoding"] |= {"yOffset": {"field": series, "sort": order}}
+        layer["encoding"]["x"] |= {"scale": {"domain": [0, furthest * ROOM_FOR_LABELS]}}
     return layers
 
 
@@ -197,6 +197,8 @@ def _placed(names: Names, cell: Cell, conditions: Sequence[Condition]) -> dict[s
         "place": names.place(cell) + under,
         "mix": literal(cell.mix) + under,
         "sharing": literal(cell.sharing),
+        "mode": ALONE if cell.solo else mode_of(cell.sharing),
+        "label": literal(sharing_said(cell.sharing)),
         "run": names.run(cell.run),
     }
 

@@ -14,7 +14,7 @@ from cotenant.analyse.decision.wording import (
     verdict,
     what_would_tell,
 )
-from cotenant.analyse.sharing.cells import Cell
+from cotenant.analyse.sharing.cells import Cell, shares_said
 from cotenant.reporting.figures.material import Material
 from cotenant.reporting.figures.names import Condition
 from cotenant.reporting.figures.ways import mode_of
@@ -163,14 +163,13 @@ def _says_the_same(mix: str, option: Option, name: str) -> bool:
 def _square(choice: Choice, option: Option, name: str, key: str) -> Square:
     doublings = math.log2(option.work.est) if option.work.est else 0.0
     kept = option.kept if option.trusted else None
-    shares = option.cell.sharing.partition("[")[2].removesuffix("]")
     work = NOTHING if option.work.est is None else f"{without_interval(option.work, ratio)}×"  # noqa: RUF001
     best = option is choice.best and choice.verdict == "share"
     label = f"{name}, {option.cell.sharing}: work {work}, {objectives(option) or slowdowns(option)}"
     return Square(
         key=key,
-        way=option.cell.sharing,
-        shares=literal(shares),
+        way=mode_of(option.cell.sharing),
+        shares=literal(shares_said(option.cell.sharing)),
         work=work,
         note=_note(option),
         label=f"{label}{', simulated' if option.cell.simulated else ''}{', recommended' if best else ''}",

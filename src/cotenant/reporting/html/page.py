@@ -43,6 +43,9 @@ MOST_TRIALS_LISTED = 200
 MOST_MIX_POINTS = 6_000
 """Of all mixes together, so that the page stays small however many there are."""
 
+MOST_LINES = 60
+"""In the latency section: about a dozen in each of five panels."""
+
 SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "latency": ("Latency", ("latency",)),
     "work": ("Work and fairness", ("stp", "fairness")),
@@ -101,6 +104,7 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
             for anchor, title, many, sentences in sections
             if (figures := [one for one in many if isinstance(one, Figure)]) or sentences
         ],
+        folded=["latency"] if _crowded(drawn["latency"]) else [],
         absent=[one for many in drawn.values() for one in many if not isinstance(one, Figure)],
         device_columns=[label for label, _, _ in shown_columns(material.device_use)],
         device_rows=_device_rows(material),
@@ -109,6 +113,15 @@ def page(material: Material, drawn: Mapping[str, Drawn], *, links: str = "") -> 
         bad_trials=_bad_trials(material),
         most_trials=MOST_TRIALS_LISTED,
         runs=[_run(run) for run in material.runs],
+    )
+
+
+def _crowded(figures: Drawn) -> bool:
+    """More lines than can be told apart: the detail of each cell shows them few at a time."""
+    return any(
+        len({(row.get("place"), row.get("tenant")) for row in one.rows}) > MOST_LINES
+        for one in figures
+        if isinstance(one, Figure)
     )
 
 

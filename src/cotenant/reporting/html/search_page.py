@@ -9,7 +9,7 @@ from cotenant.reporting.figures.style import interval_layers, interval_rows_heig
 from cotenant.reporting.html.assets import environment, markup, policy, resource, scripts
 from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.terminal.literal import literal
-from cotenant.reporting.terminal.search import headline, rank_text, score_text, seen_text, sentences, span
+from cotenant.reporting.terminal.search import answer, headline, rank_text, score_text, seen_text, sentences, span
 from cotenant.text import duration, figure, percent, size
 
 RANKING = Understanding(
@@ -47,6 +47,7 @@ def page(outcome: SearchOutcome) -> str:
         data=markup(embedded_json(data)),
         outcome=outcome,
         headline=headline(outcome),
+        answer=answer(outcome),
         sentences=sentences(outcome),
         ranking=[
             (rank_text(line), line.name, score_text(line.estimate), seen_text(line), figure(line.ms_per_item))

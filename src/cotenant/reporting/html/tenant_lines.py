@@ -9,7 +9,7 @@ from cotenant.analyse.estimates.quantiles import QuantileEstimate
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import TenantSummary
 from cotenant.reporting.figures.material import Material
-from cotenant.text import NOTHING, figure, percent, ratio, with_interval
+from cotenant.text import NOTHING, figure, milliseconds, percent, ratio, with_interval
 
 ANSWERS: Mapping[Kept, str] = {"kept": "kept", "missed": "missed", "open": "can't tell yet"}
 
@@ -90,7 +90,7 @@ def _limit(here: Objective | None, alone: Objective | None) -> Limit | None:
         return None
     headroom = here.headroom
     return Limit(
-        asked=f"{here.name} within {here.limit_ms:g} ms",
+        asked=f"{here.name} within {milliseconds(here.limit_ms)}",
         alone=NOTHING if alone is None else _seen(alone),
         seen=_seen(here),
         answer=ANSWERS[here.answer],

@@ -1,5 +1,6 @@
 """The answer on one screen: a sentence or two, a line for each mix, and what is uncertain."""
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 
@@ -8,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cotenant.analyse.decision import Answer, Choice, Option
+from cotenant.analyse.decision.objective import Kept
 from cotenant.analyse.decision.wording import headline, mix_name, objectives, slowdowns, what_would_tell
-from cotenant.analyse.sharing.cells import settings_said
+from cotenant.analyse.sharing.cells import settings_said, sharing_said
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
@@ -20,6 +22,7 @@ NARROWEST = 80
 """Terminals are at least this wide."""
 MOST_OPEN = 2
 MOST_TOLD = 2
+LONGEST_OBJECTIVES = 14
 MOST_SLOWDOWNS = 1
 """Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
@@ -42,13 +45,15 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
     sentences = Group(Text(literal(first), style), *(Text(literal(one)) for one in others))
     if main is None or tables:
         return (sentences, *tables)
-    undecided = [] if not answer.undecided else _open(answer.undecided)
-    taken = sum(len(wrap(literal(line), NARROWEST)) for line in (*said, *undecided)) + bool(undecided)
-    shown = answer.choices[: max(FEWEST_ROWS, ROOM - taken)]
+    undecided = _open(answer.undecided, MOST_OPEN)
+    if _lines(*said, *undecided) > ROOM - FEWEST_ROWS:
+        undecided = _open(answer.undecided, 1)
+    shown = answer.choices[: max(FEWEST_ROWS, ROOM - _lines(*said, *undecided) - bool(undecided))]
     parts: list[RenderableType] = [sentences, _table(shown)]
     more = len(answer.choices) - len(shown)
     if more:
-        parts.append(Text(f"and {amount(more, 'more mix', 'more mixes')}: --all shows them", "dim"))
+        noun = ("more condition", "more conditions") if _varying(answer.choices) else ("more mix", "more mixes")
+        parts[-1] = Group(parts[-1], Text(f"and {amount(more, *noun)}: --all shows them", "dim"))
     if undecided:
         parts.append(Text("\n".join(map(literal, undecided)), "yellow"))
     return tuple(parts)
@@ -73,10 +78,10 @@ def _table(choices: Sequence[Choice]) -> Table:
         said = {
             **{name: _condition(best, name) for name in several},
             "mix": _short_name(best),
-            "best way": compact(best.cell.sharing),
+            "best way": sharing_said(best.cell.sharing),
             "work": f"{without_interval(best.work, ratio)}x",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
-            "objectives": objectives(best),
+            "objectives": _objectives(best),
         }
         cells = [Text(literal(said[name])) for name in [*several, *columns] if name != "verdict"]
         table.add_row(*cells, Text(WORDS[choice.verdict], STYLES[choice.verdict]))
@@ -93,12 +98,11 @@ def _short_name(option: Option) -> str:
     return min((mix_name(option.standings), option.cell.mix), key=len)
 
 
-def compact(sharing: str) -> str:
-    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: a column has no room for more."""
-    mode, bracket, shares = sharing.partition("[")
-    if not bracket:
-        return sharing
-    return f"{mode} {'+'.join(one.partition('.')[0] for one in shares.removesuffix(']').split(', '))}"
+def _objectives(option: Option) -> str:
+    """By name as long as that is short, else counted."""
+    said, answers = objectives(option), Counter(one.answer for one in option.objectives)
+    word: Kept = "missed" if answers["missed"] else "open"
+    return said if len(said) <= LONGEST_OBJECTIVES else f"{answers[word]} of {answers.total()} {word}"
 
 
 def _worst(option: Option) -> str:
@@ -112,21 +116,26 @@ def _varying(choices: Sequence[Choice]) -> list[str]:
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 
 
-def _open(choices: Sequence[Choice]) -> list[str]:
+def _lines(*said: str) -> int:
+    return sum(len(wrap(literal(line), NARROWEST)) for line in said)
+
+
+def _open(choices: Sequence[Choice], most: int) -> list[str]:
     """What would decide the open mixes; those that the same measurement decides share a line."""
     several = _varying(choices)
+    same_mix = len({mix_name(one.best.standings) for one in choices}) == 1
     remedies: dict[str, list[str]] = {}
     for one in choices:
         under = ", ".join(_condition(one.best, name) for name in several)
         name = mix_name(one.best.standings)
         remedies.setdefault(what_would_tell(one).replace(name, "it"), []).append(
-            f"{name} under {under}" if under else name
+            (under if same_mix else f"{name} under {under}") if under else name
         )
     lines = []
-    for remedy, names in list(remedies.items())[:MOST_OPEN]:
+    for remedy, names in list(remedies.items())[:most]:
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
         lines.append(f"To decide {', '.join(names[:MOST_TOLD])}{more}: {remedy}.")
-    if len(remedies) > MOST_OPEN:
-        left = sum(map(len, list(remedies.values())[MOST_OPEN:]))
-        lines.append(f"{amount(left, 'other mix', 'other mixes')} can't be decided yet either.")
+    if len(remedies) > most:
+        left = sum(map(len, list(remedies.values())[most:]))
+        lines.append(f"{amount(left, 'other')} can't be decided yet either.")
     return lines

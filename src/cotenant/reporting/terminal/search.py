@@ -16,11 +16,20 @@ from cotenant.text import NOTHING, amount, duration, figure, percent, size
 
 def outcome_tables(outcome: SearchOutcome) -> tuple[RenderableType, ...]:
     """Everything, in reading order."""
-    parts: list[RenderableType] = [Text(literal(headline(outcome)), "bold"), _ranking(outcome)]
+    parts: list[RenderableType] = [
+        Text(literal(answer(outcome)), "bold"),
+        Text(literal(headline(outcome)), "dim"),
+        _ranking(outcome),
+    ]
     if outcome.timed:
         parts.append(_timed(outcome))
     parts += [_stages(outcome), sentence_list(sentences(outcome))]
     return tuple(parts)
+
+
+def answer(outcome: SearchOutcome) -> str:
+    """Which model to take, and whether it beats the baselines."""
+    return " ".join([*_best(outcome), *_against_baselines(outcome)])
 
 
 def headline(outcome: SearchOutcome) -> str:
@@ -52,7 +61,7 @@ def seen_text(line: Ranked) -> str:
 
 def sentences(outcome: SearchOutcome) -> list[str]:
     """What a person can act on."""
-    said = [*_best(outcome), *_against_baselines(outcome)]
+    said = []
     if any(line.left_in_round is not None for line in outcome.ranking):
         said.append("A round beside the items: the model was left behind in it, by the items seen until then.")
     if outcome.steps_alone:

@@ -9,9 +9,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, Working
+from cotenant.ranking.events import Began, Event, Listener, Planned, RoundEnded, WithoutWeights, Working
 from cotenant.reporting.terminal.literal import literal
-from cotenant.text import amount, duration, percent
+from cotenant.text import amount, duration, listed, percent
 
 
 @contextmanager
@@ -34,8 +34,17 @@ def watch(console: Console) -> Iterator[Listener]:
 def line(event: Event) -> str | None:
     """What is worth a line, in words."""
     match event:
+        case WithoutWeights():
+            outcome = "will be timed, not ranked" if event.others else "nothing will be ranked, only timed"
+            verb = "has" if len(event.models) == 1 else "have"
+            return (
+                f"{listed(event.models)} {verb} no weights here: {outcome}. "
+                "Name directories of weights, or models that --fetch can download."
+            )
         case Began():
             return f"{'going on' if event.resumed else 'started'} in {event.folder}"
+        case Planned(models=0):
+            return f"{event.items:,} items, about {duration(event.predicted_s)}"
         case Planned():
             saved = percent(1 - event.steps_shared / event.steps_alone) if event.steps_alone else "nothing"
             rounds = "" if event.rounds == 1 else f" in {event.rounds} rounds"

@@ -7,7 +7,8 @@ from rich.text import Text
 from cotenant.analyse.decision import Choice
 from cotenant.analyse.decision.wording import objectives
 from cotenant.analyse.findings.devices import SideBySide
-from cotenant.reporting.terminal.answer import STYLES, compact
+from cotenant.analyse.sharing.cells import sharing_said
+from cotenant.reporting.terminal.answer import STYLES
 from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
@@ -41,5 +42,5 @@ def _cell(choice: Choice | None) -> Text:
     said = objectives(choice.best)
     kept = f", {said}" if said and said != "all kept" else ""
     done = without_interval(choice.best.work, ratio)
-    work = f"{compact(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
+    work = f"{sharing_said(choice.best.cell.sharing)} {done}{'' if choice.best.work.est is None else 'x'}"
     return Text(literal(f"{MARKS[choice.verdict]} {work}{kept}"), STYLES[choice.verdict])
