@@ -65,7 +65,7 @@ def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate 
 
 
 def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float) -> bool:
-    """Whether the simulation may be wrong by enough to turn the answer round.
+    """True if the simulation may be wrong by enough to reverse the answer.
 
     An end that too few requests leave unknown is at least as far away as the error of the model.
     """

@@ -225,7 +225,7 @@ def _undecided(option: Option) -> str:
 
 
 def _close(objective: Objective) -> str:
-    """How near an open objective is to its limit."""
+    """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
         in_time = percent(objective.share_in_time)

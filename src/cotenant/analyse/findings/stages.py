@@ -18,7 +18,7 @@ class StageShare:
 
     @property
     def model(self) -> str:
-        """Variants of one model are named `model.variant`; a version, as in `llama-3.2-3b`, is none."""
+        """Variants of one model are named `model.variant`; a version, as in `llama-3.2-3b`, is not a variant."""
         model, dot, variant = self.of.partition(".")
         return self.of if dot and variant[:1].isdigit() else model
 
