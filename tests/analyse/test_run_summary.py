@@ -129,7 +129,7 @@ def test_unfinished_requests_reach_the_tail_and_mark_the_slowdown(synthetic_run)
     row = only(summarise(run.observations).to_json()["tenants"], mix="a+b", tenant="a")
     assert row["latency_ms"]["p50"]["est"] is not None
     assert row["latency_ms"]["p99"]["est"] is None
-    assert "never done" in row["latency_ms"]["p99"]["reason"]
+    assert "never completed" in row["latency_ms"]["p99"]["reason"]
     assert row["slowdown_is_least"] is True
 
 

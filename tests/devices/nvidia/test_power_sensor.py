@@ -170,7 +170,7 @@ def test_a_counter_that_was_read_for_a_part_of_the_stretch():
     assert nearly.joules == pytest.approx(1000)
     assert nearly.uncertainty_j > 100, "the last half second is taken to be like the rest"
     early = t_s < 4
-    assert "was read for 2.0 s" in energy.from_counter(t_s[early], t_s[early], 2.0, 7.0, V100).refused
+    assert "was read for only 2.0 s" in energy.from_counter(t_s[early], t_s[early], 2.0, 7.0, V100).refused
     assert "no reading for 3." in energy.from_power(t_s[early], t_s[early], 2.0, 7.0, V100).refused
 
 
