@@ -1,4 +1,4 @@
-"""How numbers look."""
+"""Formatting of numbers."""
 
 import pytest
 
@@ -19,12 +19,12 @@ def test_rounding_up_keeps_the_digits():
     assert figure(0.9996) == "1.00"
 
 
-def test_the_interval_stands_beside_the_estimate():
+def test_the_interval_follows_the_estimate():
     assert with_interval(Estimate(1.62, 1.58, 1.671, 8, "bootstrap"), ratio) == "1.62 [1.58, 1.67]"
     assert with_interval(Estimate(1.62, None, None, 1, "one block"), ratio) == "1.62 [?]"
 
 
-def test_time_and_size_in_words():
+def test_durations_and_sizes_have_units():
     assert [duration(s) for s in (0.4, 59, 60, 95, 7800)] == ["400 ms", "59 s", "1 min", "1 min 35 s", "2 h 10 min"]
     assert size(1536 * 1024**2) == "1.50 GiB"
     assert percent(0.0312) == "3.1 %"

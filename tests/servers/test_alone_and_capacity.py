@@ -1,4 +1,4 @@
-"""What is said of servers alone three ways, and of the rate up to which objectives are kept."""
+"""Sentences about servers alone (three ways), and the rate up to which objectives are met."""
 
 from io import StringIO
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ def seen(block, trial, ms, of="chat", verdict="valid"):
     )
 
 
-def test_idle_and_stopped_neighbours_are_told_apart():
+def test_idle_and_stopped_neighbours_are_distinguished():
     found = three_ways([seen(0, 1, 11.0), seen(1, 2, 13.0), seen(STOPPED_BLOCK, 9, 10.2), seen(STOPPED_BLOCK, 8, 9.8)])
     assert alone_sentences(found) == [
         (
@@ -33,13 +33,13 @@ def test_idle_and_stopped_neighbours_are_told_apart():
     ]
 
 
-def test_a_machine_that_changed_by_more_than_that_decides_nothing():
+def test_a_machine_that_changed_by_more_decides_nothing():
     stopped = [seen(STOPPED_BLOCK, 8, 9.0), seen(STOPPED_BLOCK, 9, 12.0, verdict="unstable")]
     [sentence] = alone_sentences(three_ways([seen(0, 1, 12.0), *stopped]))
     assert sentence.endswith("idle neighbours cost it nothing measurable (not all of these trials were valid).")
 
 
-def test_what_a_smaller_cache_costs_is_said_apart():
+def test_the_cost_of_a_smaller_cache_is_reported_separately():
     found = three_ways([seen(0, 1, 10.0), seen(STOPPED_BLOCK, 2, 10.0), seen(WHOLE_BLOCK, 3, 8.0)])
     assert alone_sentences(found)[1] == (
         "chat alone with all of the device's memory takes 8 ms instead of 10: its share costs +25%."
@@ -73,7 +73,7 @@ def curve(*, shared, kept, arrivals=""):
     return Curve(cell, "chat", "chat", levels)
 
 
-def test_the_knee_is_the_last_rate_before_the_first_that_is_missed():
+def test_the_knee_is_the_last_rate_before_the_first_miss():
     alone = curve(shared=False, kept=[(5, 1.0), (10, 0.99), (20, 0.96), (40, 0.5)])
     beside = curve(shared=True, kept=[(5, 1.0), (10, 0.97), (20, 0.8), (40, 0.96)])
     never = curve(shared=True, kept=[(5, 0.2), (10, 0.1), (20, 0.1)])

@@ -69,7 +69,7 @@ def problems_of(text: str) -> list[str]:
         ("slo: {itl: 3ms}", "slo: itl is not an objective; expected p99, ttft p95, tpot p95 or the like"),
         (
             "server: {start: vllm serve m}",
-            "server: start has no {port}: cotenant chooses a free port and has to tell the server",
+            "server: start has no {port}: cotenant chooses a free port and must pass it to the server",
         ),
         ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
         ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),

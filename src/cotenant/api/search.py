@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.analyse.plain import plain
+from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, RunFolderError
 from cotenant.ranking.events import Began, Listener, WithoutWeights, silent
 from cotenant.ranking.outcome import SearchOutcome
@@ -27,8 +28,8 @@ def search(
     fetch: bool = False,
     skip_bad: bool = False,
     top: int = DEFAULT_TOP,
-    out: Path = Path("searches"),
-    resume: Path | None = None,
+    out: AnyPath = Path("searches"),
+    resume: AnyPath | None = None,
     listener: Listener = silent,
 ) -> SearchOutcome:
     """Rank models on labelled data; writes `result.json` and `report.html` into the search's folder.
@@ -56,6 +57,8 @@ def search(
     from cotenant.ranking.session import search as carry_out
     from cotenant.store.naming import new_run_path
 
+    out = Path(out)
+    resume = None if resume is None else Path(resume)
     if resume is not None:
         if data is not None or models:
             raise RunFolderError(

@@ -1,4 +1,4 @@
-"""What a search tells while it goes on."""
+"""Events of a running search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class WithoutWeights:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A folder is there: from now on everything can be continued."""
+    """The folder exists: from now on the search can be resumed."""
 
     folder: Path
     resumed: bool
@@ -24,7 +24,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is about to happen."""
+    """The plan."""
 
     models: int
     items: int
@@ -37,7 +37,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """How far it is."""
+    """Progress."""
 
     doing: str
     share: float
@@ -63,4 +63,4 @@ Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """Hears nothing."""
+    """Ignores everything."""

@@ -13,7 +13,7 @@ from cotenant.reporting.terminal.variability import gpu_rows, level_columns, lev
 MOST_GPUS_LISTED = 200
 SECTIONS = {
     "boxes": "Every device",
-    "scatter": "What goes with it",
+    "scatter": "Correlations",
     "places": "Where",
     "straggler": "What it costs",
     "trend": "Over time",
@@ -21,10 +21,10 @@ SECTIONS = {
 
 
 def page(material: FleetMaterial) -> str:
-    """One HTML text that needs no network and no other file."""
+    """One HTML text without external resources."""
     drawn = fleet_figures(material)
     sections: list[tuple[str, str, list[Figure | Absent]]] = [
-        (kind, heading, _told(drawn[kind])) for kind, heading in SECTIONS.items() if drawn[kind]
+        (kind, heading, _drawable(drawn[kind])) for kind, heading in SECTIONS.items() if drawn[kind]
     ]
     if curves := clock_figures(material.curves):
         sections.append(("clock", "Clocks", [*curves]))
@@ -32,7 +32,7 @@ def page(material: FleetMaterial) -> str:
         sections.append(("timelines", "Sensors", [*timelines]))
     figures = [one for _, _, many in sections for one in many if isinstance(one, Figure)]
     several = len(material.works) > 1
-    told = [
+    anomalous = [
         f"{one.work.name}: {sentence}" if several else sentence
         for one in material.works
         for sentence in anomalies(one.found)
@@ -50,7 +50,7 @@ def page(material: FleetMaterial) -> str:
             data=markup(embedded_json(data)),
             material=material,
             headlines=[(one.work.name, headline(one.found)) for one in material.works],
-            anomalies=told + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
+            anomalies=anomalous + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
             undecided=undecided_sentences([one.found for one in material.works]),
             sections=sections,
             tables=[
@@ -62,11 +62,11 @@ def page(material: FleetMaterial) -> str:
 
 
 def _levels(one: FleetWork) -> list[tuple[str | int, ...]]:
-    """Headings, then rows; nothing where no level varies."""
+    """Headings, then rows; empty if no level varies."""
     rows = level_rows(one.found)
     return [level_columns(one.found), *rows] if rows else []
 
 
-def _told(drawn: list[Figure | Absent]) -> list[Figure | Absent]:
-    """What could be drawn, or else one reason for nothing."""
+def _drawable(drawn: list[Figure | Absent]) -> list[Figure | Absent]:
+    """The figures that could be drawn, else one reason."""
     return [one for one in drawn if isinstance(one, Figure)] or drawn[:1]

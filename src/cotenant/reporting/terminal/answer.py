@@ -1,4 +1,4 @@
-"""The answer on one screen: a sentence or two, a line for each mix, and what is uncertain."""
+"""The answer on one screen: a sentence or two, one line per mix, and the uncertainties."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from cotenant.reporting.terminal.literal import literal
 from cotenant.text import NOTHING, amount, ratio, without_interval
 
 ROOM = 12
-"""Lines for sentences and mixes together: with headings, notes and the next commands that makes a screen of 25."""
+"""Lines for sentences and mixes; with headings, notes and the next commands, that fills a screen of 25."""
 FEWEST_ROWS = 3
 NARROWEST = 80
-"""Terminals are at least this wide."""
+"""Minimum width of a terminal."""
 MOST_OPEN = 2
-MOST_TOLD = 2
+MOST_NAMED = 2
 LONGEST_OBJECTIVES = 14
 MOST_SLOWDOWNS = 1
-"""Of more kinds of tenants than this only the one that pays most is named: a mix is to fit one line."""
+"""With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
 WORDS = {"share": "share", "apart": "keep apart", "open": "can't tell yet"}
 
@@ -33,9 +33,9 @@ def answer_parts(answer: Answer, said: Sequence[str] = (), *tables: Table) -> tu
     """The answer for a terminal, most important first.
 
     Args:
-        answer: What to do.
-        said: The first sentences; by default those of the answer.
-        tables: What the study was after, to stand in the place of the mixes.
+        answer: The decision.
+        said: The first sentences; default: those of the answer.
+        tables: The study's main result, shown in place of the mixes.
     """
     main = answer.main
     decided = headline(answer)
@@ -68,10 +68,10 @@ def _table(choices: Sequence[Choice]) -> Table:
     if several and len({_short_name(choice.best) for choice in choices}) == 1:
         columns.remove("mix")
     if several:
-        columns.remove("slowdowns")  # 80 characters hold the conditions or these
+        columns.remove("slowdowns")  # 80 characters fit the conditions or these
     least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
     for name in [*several, *columns]:
-        # A mix has one line: long names are cut here, and whole with --all.
+        # One line per mix: long names are truncated here and complete with --all.
         table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least.get(name))
     for choice in choices:
         best = choice.best
@@ -94,12 +94,12 @@ def _condition(option: Option, name: str) -> str:
 
 
 def _short_name(option: Option) -> str:
-    """Its tenants, or what the study calls it if that is shorter."""
+    """Its tenants, or the study's name for it if shorter."""
     return min((mix_name(option.standings), option.cell.mix), key=len)
 
 
 def _objectives(option: Option) -> str:
-    """By name as long as that is short, else counted."""
+    """By name if short, else counted."""
     said, answers = objectives(option), Counter(one.answer for one in option.objectives)
     word: Kept = "missed" if answers["missed"] else "open"
     return said if len(said) <= LONGEST_OBJECTIVES else f"{answers[word]} of {answers.total()} {word}"
@@ -111,7 +111,7 @@ def _worst(option: Option) -> str:
 
 
 def _varying(choices: Sequence[Choice]) -> list[str]:
-    """Conditions that differ between the choices, which then get columns of their own."""
+    """Conditions that differ between the choices and get columns."""
     cells = [choice.best.cell for choice in choices]
     return [name for name in ("device", "load", "settings", "run") if len({getattr(cell, name) for cell in cells}) > 1]
 
@@ -121,7 +121,7 @@ def _lines(*said: str) -> int:
 
 
 def _open(choices: Sequence[Choice], most: int) -> list[str]:
-    """What would decide the open mixes; those that the same measurement decides share a line."""
+    """Measurements that would decide the open mixes, grouped by measurement."""
     several = _varying(choices)
     same_mix = len({mix_name(one.best.standings) for one in choices}) == 1
     remedies: dict[str, list[str]] = {}
@@ -133,8 +133,8 @@ def _open(choices: Sequence[Choice], most: int) -> list[str]:
         )
     lines = []
     for remedy, names in list(remedies.items())[:most]:
-        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        lines.append(f"To decide {', '.join(names[:MOST_TOLD])}{more}: {remedy}.")
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        lines.append(f"To decide {', '.join(names[:MOST_NAMED])}{more}: {remedy}.")
     if len(remedies) > most:
         left = sum(map(len, list(remedies.values())[most:]))
         lines.append(f"{amount(left, 'other')} can't be decided yet either.")

@@ -35,7 +35,7 @@ def knee_table(curves: Sequence[Curve]) -> Table:
 
 
 def capacity_table(curves: Sequence[Curve]) -> tuple[RenderableType, ...]:
-    """A line for each rate under a heading for each tenant of each mix."""
+    """One line per rate, under a heading per tenant of each mix."""
     if not curves:
         return ()
     sections = []

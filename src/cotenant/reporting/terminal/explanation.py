@@ -20,17 +20,17 @@ from cotenant.reporting.terminal.tables import sentence_list
 from cotenant.text import NOTHING, amount, figure, percent, ratio
 
 MOST_LINES = 40
-"""Of what is shown unless everything is asked for."""
+"""Maximum lines without --all."""
 MOST_ALONE = 8
 ALONE = ("tenant alone", "bound by", "ms", "compute", "bandwidth", "cores")
 
 
 def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, ...]:
-    """At most `MOST_LINES` lines, what matters most first: the answer, tenants alone, and why.
+    """At most `MOST_LINES` lines, most important first: the answer, tenants alone, and causes.
 
     Args:
         found: The explanation.
-        width: Of the terminal, in characters.
+        width: Width of the terminal, in characters.
     """
     answer = headline(found.answer)
     rows = _alone(found)
@@ -38,7 +38,7 @@ def explanation_screen(found: Explanation, width: int) -> tuple[RenderableType, 
     more = len(rows) - len(shown)
     sentences = main_sentences(found)
     ending = ("Simulated: nothing was measured. " if found.simulated else "") + "Every slowdown and its parts: --all."
-    # Headings, blank lines between the parts, and the last line take what is left of the screen.
+    # Headings, blank lines and the last line take the rest of the screen.
     room = MOST_LINES - 7 - _lines(answer, width) - len(shown) - bool(more) - _lines([ending], width)
     kept = _fitting(sentences, room, width)
     dropped = len(sentences) - len(kept)
@@ -89,7 +89,7 @@ def explanation_markdown(found: Explanation) -> str:
     parts = ["### Tenants alone\n", markdown.table(ALONE, _alone(found))]
     if rows:
         parts += ["### Slowdowns and their parts\n", markdown.table(("mix", "tenant", "slowdown", *names), rows)]
-    return "\n".join([*parts, "### In words\n", markdown.bullets(explanation_sentences(found))])
+    return "\n".join([*parts, "### Findings\n", markdown.bullets(explanation_sentences(found))])
 
 
 def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
@@ -103,7 +103,7 @@ def metric_parts(metric: Metric) -> tuple[RenderableType, ...]:
 
 
 def metric_facts(metric: Metric) -> dict[str, str]:
-    """What is said about it, by title."""
+    """Facts about it, by title."""
     return {
         "what": metric.definition,
         "formula": metric.formula,

@@ -1,4 +1,4 @@
-"""Devices side by side, for a terminal: a line for each mix, a column for each device."""
+"""Devices side by side, for a terminal: one line per mix, one column per device."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -18,7 +18,7 @@ MARKS = {"share": "share", "apart": "apart", "open": "?"}
 
 
 def side_by_side_parts(found: SideBySide, *, everything: bool = False) -> tuple[RenderableType, ...]:
-    """What to do on each device, then mixes by devices, then what did not fit where."""
+    """The decision on each device, mixes by devices, and what did not fit."""
     first, *others = found.said
     parts: list[RenderableType] = [Group(Text(literal(first), "bold"), *(Text(literal(one)) for one in others))]
     rows = found.rows if everything else found.rows[:MOST_ROWS]
