@@ -21,6 +21,8 @@ from cotenant.ranking.events import Planned, RoundEnded, Working
 from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
+pytestmark = pytest.mark.slow
+
 
 def started(arguments, folder):
     return subprocess.Popen(
@@ -37,7 +39,6 @@ def found_features(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("out/*/*/features/*/*.npy")}
 
 
-@pytest.mark.slow
 def test_a_killed_search_resumes_without_redoing_or_losing_anything(siblings, photos, tmp_path):
     made = str(siblings("vit-l-16-mini", 6, changed=3)[0].parent)
     arguments = ["--data", str(photos), made, "--exact", "--scorer", "knn", "--out", "out", "--memory", "40MB", "-q"]
