@@ -76,7 +76,9 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
     if any(choice.best.objectives for levels in swept.values() for _, choice in levels):
         kept = {kind: _kept_up_to(levels) for kind, levels in swept.items()}
         if any(rate is not None for rate in kept.values()):
-            yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'nothing')}."
+            yield f"{basis}{mix} together keep every objective up to {at(kept, lambda _: 'no load for certain')}."
+        elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
+            yield f"{basis}whether {mix} together keep every objective can't be told at any load that was tried."
         else:
             yield f"{basis}{mix} together don't keep every objective at any load tried."
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
