@@ -20,6 +20,8 @@ from cotenant.measure.plan import plan_for
 from cotenant.store.folder import RunFolder
 from cotenant.study.files import load_study
 
+pytestmark = pytest.mark.slow
+
 RUNNER = Path(__file__).with_name("runner.py")
 STUDY = """
 name: faults

@@ -7,8 +7,9 @@ import pytest
 from cotenant.api.batch import batch
 from cotenant.cli.main import main
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_under_a_memory_limit_prediction_and_verified_maximum_agree_within_5_percent():
     [answer] = batch(["vit-b-16-mini"], device="cpu:0", memory_bytes=128 << 20, dtype="float32")
     assert answer.verified is not None

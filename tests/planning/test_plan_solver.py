@@ -16,6 +16,8 @@ from cotenant.planning.solver.greedy import best_fit_decreasing
 from cotenant.planning.solver.problem import NOBODY, Judged, Option, Problem, cost_of, devices_used
 from cotenant.planning.solver.solve import solve
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(os.environ.get("COTENANT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 PRICES = (1.0, 0.5)
 
@@ -79,10 +81,10 @@ def test_scarce_devices_are_never_used_twice():
 
 
 def test_blocks_improve_on_greedy_and_lose_no_unit():
-    problem = instance(260, seed=2)
+    problem = instance(120, seed=2)
     begun = start(problem)
-    solved = improve_in_blocks(problem, begun, clock=ticks(0.02), seconds=12, block_units=60)
-    assert placed(solved) == list(range(260))
+    solved = improve_in_blocks(problem, begun, clock=ticks(0.02), seconds=6, block_units=40)
+    assert placed(solved) == list(range(120))
     assert solved.cost < 0.97 * cost_of(begun.columns)
     assert solved.bound <= solved.cost
 

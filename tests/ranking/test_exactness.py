@@ -16,6 +16,8 @@ from cotenant.ranking.reading import read
 from cotenant.ranking.scorers import find_scorer
 from cotenant.workloads.models.weights import load
 
+pytestmark = pytest.mark.slow
+
 
 def exhaustively(data, folders, scorer):
     """Every model on its own, complete, as a script would do it."""
@@ -51,7 +53,6 @@ def compare(outcome, expected):
     assert sorted(line.name for line in outcome.ranking) == sorted(order)
 
 
-@pytest.mark.slow
 def test_35_siblings_that_share_trunks(siblings, photos, tmp_path):
     made = [
         *siblings("vit-b-16-mini", 15, changed=1, folder="top"),
@@ -77,7 +78,6 @@ def test_full_models_of_different_architectures(siblings, photos, tmp_path):
     compare(outcome, exhaustively(photos, made, "linear"))
 
 
-@pytest.mark.slow
 def test_texts_in_parts_forced_by_a_small_memory(siblings, text_table, tmp_path):
     made = siblings("bert-base-mini", 2, changed=2)
     whole = search(text_table, [str(made[0].parent)], scorer="knn", exact=True, out=tmp_path / "whole")

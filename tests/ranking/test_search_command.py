@@ -21,6 +21,8 @@ from cotenant.ranking.events import Planned, RoundEnded, Working
 from cotenant.ranking.ranking import Scored, ranks, score, tied
 from cotenant.ranking.scorers import find_scorer
 
+pytestmark = pytest.mark.slow
+
 
 def started(arguments, folder):
     return subprocess.Popen(
@@ -37,7 +39,6 @@ def found_features(folder):
     return {path: path.stat().st_mtime_ns for path in folder.glob("out/*/*/features/*/*.npy")}
 
 
-@pytest.mark.slow
 def test_a_killed_search_resumes_without_redoing_or_losing_anything(siblings, photos, tmp_path):
     made = str(siblings("vit-l-16-mini", 6, changed=3)[0].parent)
     arguments = ["--data", str(photos), made, "--exact", "--scorer", "knn", "--out", "out", "--memory", "40MB", "-q"]
@@ -141,8 +142,8 @@ def test_listeners_hear_the_plan_the_leader_and_the_time_left(siblings, photos, 
     [
         (["--models", "bert-base-mini"], "contains images, but none of the candidates reads images"),
         (["--models", "vit-b-16-mini", "--scorer", "guess"], "there is no scorer 'guess'"),
-        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is no size of memory"),
-        (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is no time"),
+        (["--models", "vit-b-16-mini", "--memory", "4 sheep"], "'4 sheep' is not a size of memory"),
+        (["--models", "vit-b-16-mini", "--budget", "soon"], "'soon' is not a time"),
         (["--models", "vit-b-16-mini", "--device", "sim:a100-sxm4-40gb"], "a search runs on cpu or cuda:N"),
         (["--models", "sgemm"], "is not a model for images or texts"),
         (["--models", "vit-b-16-mini,vit-b-16-mini"], "is named twice"),

@@ -10,6 +10,8 @@ from cotenant.errors import TenantFailed
 from cotenant.store.reading import open_runs
 from cotenant.study.files import study_from
 
+pytestmark = pytest.mark.slow
+
 SCRIPTED = f"{sys.executable} -m cotenant.workloads.servers.scripted --port {{port}} --ttft 0.01 --itl 0.002"
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cotenant.analyse.variability.drift import drift
+from cotenant.analyse.variability.opening import opening
 from cotenant.analyse.variability.sentences import anomalies, headline, undecided_sentences
 from cotenant.analyse.variability.slow import power_cap, sick_sensors, slow_gpus
 from cotenant.analyse.variability.summary import analyse_variability
@@ -78,9 +79,9 @@ def test_with_few_gpus_three_percent_is_slow(fleet):
 
 def test_no_gpu_is_called_slow_where_gpus_are_indistinguishable(fleet):
     found = analyse_variability(fleet(between=0.0, within=0.05, runs=6, seed=1), "resnet")
-    assert "told apart" in found.undecided
+    assert "indistinguishable" in found.undecided
     assert found.slow == ()
-    assert any("can't be told apart" in sentence for sentence in undecided_sentences([found]))
+    assert any("indistinguishable" in sentence for sentence in undecided_sentences([found]))
 
 
 def test_a_power_reading_that_never_changes_over_many_runs_is_sick(fleet):
@@ -166,3 +167,15 @@ def test_the_headline_says_spread_source_companions_and_cost(fleet):
     text = " ".join(headline(analyse_variability(fleet(), "sgemm", simulated=True)))
     for part in ("Simulated: sgemm on 60 GPUs", "whiskers over median", "between GPUs", "clock (-", "synchronous job"):
         assert part in text
+
+
+def test_over_many_kinds_of_work_three_findings_come_first(fleet):
+    calm = analyse_variability(fleet(), "bert")
+    troubled = analyse_variability(fleet(slow={5: 1.12}), "sgemm")
+    apart, slow, cost = opening([calm, troubled])
+    assert apart.startswith("60 GPUs differ most under ")
+    assert apart.endswith(" of 2 kinds of work by 1 % or more.")
+    assert slow.startswith("Under sgemm GPU-005 (cabinet c0, node n1) is 12 % slower than the median GPU: silicon;")
+    assert cost.startswith("A job on ")
+    assert "waits for the slowest" in cost
+    assert opening([calm])[1] == "No GPU is slow here."

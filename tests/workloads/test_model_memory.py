@@ -14,8 +14,11 @@ from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.models.building import stages_of, stand
 from cotenant.workloads.models.describing import describe
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support.architectures import one_of_each
 
-MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
+pytestmark = pytest.mark.slow
+
+MINIS = one_of_each(entry for entry in model_entries() if entry.mini_of is not None)
 
 
 def allocated_peak(entry, spec):
@@ -83,7 +86,6 @@ print(json.dumps(peak - before))
 """
 
 
-@pytest.mark.slow
 def test_resident_memory_grows_as_predicted():
     """A large batch with freed memory returned at once: otherwise this would measure malloc's caching."""
     name, batch = "bert-base-mini", 256

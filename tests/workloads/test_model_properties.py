@@ -17,8 +17,11 @@ from cotenant.workloads.models.building import stages_of, stand
 from cotenant.workloads.models.describing import describe
 from cotenant.workloads.properties import from_json, to_json
 from cotenant.workloads.protocol import WorkloadSpec
+from tests.support.architectures import one_of_each
 
-MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
+pytestmark = pytest.mark.slow
+
+MINIS = one_of_each(entry for entry in model_entries() if entry.mini_of is not None)
 
 
 @cache
@@ -147,7 +150,6 @@ def test_a_broken_cache_file_is_computed_again(tmp_path, monkeypatch):
     assert find(spec.name).properties(spec) == first
 
 
-@pytest.mark.slow
 @pytest.mark.quiet
 def test_seven_billion_parameters_are_described_in_seconds_and_without_their_memory():
     """In a new process, imports and all, in the mode that takes longest."""

@@ -7,6 +7,8 @@ from cotenant.workloads import find
 from cotenant.workloads.catalogue import model_entries
 from cotenant.workloads.protocol import WorkloadSpec
 
+pytestmark = pytest.mark.slow
+
 MINIS = [entry for entry in model_entries() if entry.mini_of is not None]
 
 

@@ -11,9 +11,14 @@ from cotenant.workloads.models.layers import block_count, kept
 from cotenant.workloads.models.watching import Watch
 from cotenant.workloads.protocol import WorkloadSpec
 from cotenant.workloads.slices import find_blocks
+from tests.support.architectures import one_of_each
+
+pytestmark = pytest.mark.slow
 
 DETECTOR = "yolos-small"
-MINIS = [entry for entry in model_entries() if entry.mini_of not in (None, DETECTOR) and block_count(entry) is not None]
+MINIS = one_of_each(
+    entry for entry in model_entries() if entry.mini_of not in (None, DETECTOR) and block_count(entry) is not None
+)
 
 
 @pytest.mark.parametrize("entry", MINIS, ids=lambda entry: entry.name)

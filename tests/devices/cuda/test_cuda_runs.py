@@ -18,6 +18,8 @@ from cotenant.tenancy.load import Load
 from cotenant.tenancy.nouns import Sharing, Tenant, Trial
 from cotenant.workloads.protocol import Properties, WorkloadSpec
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 name: gpu
 tenants:
@@ -152,12 +154,18 @@ class TestTrials:
 
 
 @pytest.fixture
-def light(monkeypatch):
+def brief(monkeypatch):
+    """Trials as short as they can be."""
+    monkeypatch.setattr("cotenant.measure.selftest.WINDOW_S", 0.3)
+    monkeypatch.setattr("cotenant.measure.selftest.LEAD_S", 0.1)
+
+
+@pytest.fixture
+def light(brief, monkeypatch):
     """Tenants without torch, which takes seconds to load in each process."""
     monkeypatch.setattr("cotenant.measure.selftest.WORKLOAD", "sleep")
 
 
-@pytest.mark.slow
 def test_the_self_test_tries_everything_and_reports_what_it_skipped(own_place, light, capsys):
     code = main(["selftest", "cuda:1", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -179,8 +187,7 @@ def test_the_self_test_finds_a_fallback_and_a_stuck_sensor(own_place, light, too
     assert "46.19 W" in found["sensors agree"]["text"]
 
 
-@pytest.mark.slow
-def test_the_self_test_runs_on_a_cpu_too(capsys, tmp_path, monkeypatch):
+def test_the_self_test_runs_on_a_cpu_too(brief, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["selftest", "cpu"]) == 0
     text = capsys.readouterr().out

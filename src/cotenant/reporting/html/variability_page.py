@@ -1,6 +1,9 @@
 """A database of many GPUs as one HTML text."""
 
+from collections.abc import Sequence
+
 from cotenant import __version__
+from cotenant.analyse.variability.opening import opening
 from cotenant.analyse.variability.sentences import anomalies, headline, stuck_sentence, undecided_sentences
 from cotenant.reporting.figures.clocks import clock_figures, timeline_figures
 from cotenant.reporting.figures.figure import Absent, Figure
@@ -9,6 +12,7 @@ from cotenant.reporting.html.assets import environment, markup, policy, resource
 from cotenant.reporting.html.embedding import columnar, embedded_json
 from cotenant.reporting.html.variability_material import FleetMaterial, FleetWork
 from cotenant.reporting.terminal.variability import gpu_rows, level_columns, level_rows
+from cotenant.text import NOTHING, percent
 
 MOST_GPUS_LISTED = 200
 SECTIONS = {
@@ -49,7 +53,8 @@ def page(material: FleetMaterial) -> str:
             scripts=[markup(text) for text in texts],
             data=markup(embedded_json(data)),
             material=material,
-            headlines=[(one.work.name, headline(one.found)) for one in material.works],
+            opening=opening([one.found for one in material.works]),
+            works=[_summary(one) for one in _by_spread(material.works)],
             anomalies=anomalous + [stuck_sentence(one.gpu, one.stuck) for one in material.stuck],
             undecided=undecided_sentences([one.found for one in material.works]),
             sections=sections,
@@ -59,6 +64,18 @@ def page(material: FleetMaterial) -> str:
             ],
         )
     )
+
+
+def _by_spread(works: Sequence[FleetWork]) -> list[FleetWork]:
+    return sorted(works, key=lambda one: -(one.found.variation.whisker_range.est or 0.0))
+
+
+def _summary(one: FleetWork) -> tuple[str, str, str, str, list[str]]:
+    """A line about one kind of work, and all its sentences."""
+    seen = one.found.variation
+    within = NOTHING if seen.repeatability.est is None else percent(seen.repeatability.est)
+    apart = NOTHING if seen.whisker_range.est is None else percent(seen.whisker_range.est)
+    return one.work.name, apart, within, f"{seen.gpus:,}", headline(one.found)
 
 
 def _levels(one: FleetWork) -> list[tuple[str | int, ...]]:

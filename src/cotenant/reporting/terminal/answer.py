@@ -23,6 +23,8 @@ NARROWEST = 80
 MOST_OPEN = 2
 MOST_NAMED = 2
 LONGEST_OBJECTIVES = 14
+SHORTEST = 16
+"""Characters that a name keeps where a line is too long."""
 MOST_SLOWDOWNS = 1
 """With more kinds of tenants than this, only the most affected is named, so that a mix fits one line."""
 STYLES = {"share": "bold green", "apart": "red", "open": "yellow"}
@@ -69,10 +71,7 @@ def _table(choices: Sequence[Choice]) -> Table:
         columns.remove("mix")
     if several:
         columns.remove("slowdowns")  # 80 characters fit the conditions or these
-    least = {"verdict": max(7, *(len(WORDS[one.verdict]) for one in choices)), "work": 5, "best way": 8}
-    for name in [*several, *columns]:
-        # One line per mix: long names are truncated here and complete with --all.
-        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=least.get(name))
+    rows = []
     for choice in choices:
         best = choice.best
         said = {
@@ -82,9 +81,20 @@ def _table(choices: Sequence[Choice]) -> Table:
             "work": f"{without_interval(best.work, ratio)}x",
             "slowdowns": slowdowns(best) if len({one.of for one in best.standings}) <= MOST_SLOWDOWNS else _worst(best),
             "objectives": _objectives(best),
+            "verdict": WORDS[choice.verdict],
         }
-        cells = [Text(literal(said[name])) for name in [*several, *columns] if name != "verdict"]
-        table.add_row(*cells, Text(WORDS[choice.verdict], STYLES[choice.verdict]))
+        rows.append({name: literal(said[name]) for name in [*several, *columns]})
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    excess = sum(widths.values()) + 2 * len(widths) - NARROWEST
+    for name in ("slowdowns", "mix", *several):  # a mix has one line: long names are cut here, and whole with --all
+        if name in widths and excess > 0:
+            cut = min(excess, max(0, widths[name] - SHORTEST))
+            widths[name], excess = widths[name] - cut, excess - cut
+    for name, width in widths.items():
+        table.add_column(name, overflow="ellipsis", no_wrap=True, max_width=width)
+    for choice, row in zip(choices, rows, strict=True):
+        styled = {"verdict": STYLES[choice.verdict]}
+        table.add_row(*(Text(text, styled.get(name, "")) for name, text in row.items()))
     return table
 
 

@@ -122,7 +122,7 @@
   if (first) choose(first.dataset.mix, false);
 
   const filter = document.getElementById("filter");
-  const lines = [...document.querySelectorAll(".matrix tbody tr")];
+  const lines = [...document.querySelectorAll("[data-filtered] tbody tr")];
   if (filter && lines.length > 1) {
     const text = document.getElementById("filter-text");
     const verdict = document.getElementById("filter-verdict");
@@ -130,7 +130,7 @@
       const words = text.value.toLowerCase().split(/\s+/);
       for (const line of lines) {
         const named = words.every((word) => line.dataset.text.toLowerCase().includes(word));
-        line.hidden = !named || (verdict.value !== "" && line.dataset.verdict !== verdict.value);
+        line.hidden = !named || (verdict?.value && line.dataset.verdict !== verdict.value);
       }
       const left = lines.filter((line) => !line.hidden).length;
       document.getElementById("filter-count").textContent = left === lines.length ? "" : `${left} of ${lines.length}`;
