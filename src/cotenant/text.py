@@ -1,7 +1,7 @@
 """How numbers, amounts and near misses read: the one place that puts values into words."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 NOTHING = "–"  # noqa: RUF001 - a dash is what tables show where there is no number
@@ -97,6 +97,18 @@ def count(value: float) -> str:
 def amount(number: int, noun: str, plural: str | None = None) -> str:
     """`1 trial`, `3 trials`, `2 copies`."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def milliseconds(value: float) -> str:
+    """A latency or its limit: `30 ms`, `1,670 ms`, `3 s`."""
+    if value >= 1e3 and value % 1e3 == 0:
+        return f"{value / 1e3:,.0f} s"
+    return f"{value:,g} ms" if value == float(f"{value:.3g}") else f"{figure(value)} ms"
 
 
 def nearest(word: str, options: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:

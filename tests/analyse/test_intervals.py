@@ -14,6 +14,8 @@ from cotenant.analyse.estimates.intervals import (
     ratio_interval,
 )
 
+pytestmark = pytest.mark.slow
+
 values = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 
 

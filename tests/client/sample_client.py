@@ -27,7 +27,7 @@ def share_or_not(study: str, runs: Path) -> str:
     number: cotenant.Number = result.mixes[0].slowdown[result.mixes[0].tenants[0]]
     changed = cotenant.compare(["main", result.folder])
     why: cotenant.Explanation = cotenant.explain(result.folder)
-    rows: cotenant.Table = cotenant.sql("select mix from trials", [result.folder])
+    rows: cotenant.Table = cotenant.sql("select mix from trials", "runs/pairs")
     return f"{forecast} {worst_slowdown(result)} {number.est} {changed.regression} {why} {rows.columns}"
 
 
@@ -40,7 +40,7 @@ def everything_else(runs: list[Path]) -> None:
     workloads: tuple[cotenant.WorkloadInfo, ...] = cotenant.list_workloads("bert")
     plan: cotenant.Plan = cotenant.plan(Path("jobs.yaml"), objective="energy")
     profile: cotenant.Profile = cotenant.profile("pairs", device="cpu")
-    written: cotenant.Written = cotenant.report(runs, markdown=Path("report.md"))
+    written: cotenant.Written = cotenant.report(runs, markdown="report.md")
     found: cotenant.SearchOutcome = cotenant.search("embedded:fashion", ["resnet18-mini"])
     checked: cotenant.SelfTest = cotenant.selftest("cpu")
     stored: cotenant.Contents = cotenant.db_contents()

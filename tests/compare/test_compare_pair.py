@@ -6,6 +6,8 @@ import pytest
 from cotenant.analyse.comparison.pair import compare_pair
 from cotenant.analyse.comparison.sentences import comparison_sentences, row_reason
 
+pytestmark = pytest.mark.slow
+
 
 def compared(synthetic, *, before=None, now=None, **both):
     runs = {"before": before or {}, "now": now or {}}
@@ -29,7 +31,6 @@ def test_the_same_study_twice_is_never_called_slower_in_20_repeats_of_50_verdict
         assert verdicts(found).count("same") > 30
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("study", [FIFTY, {"tenants": 2, "sharings": 12}, {"tenants": 3, "sharings": 8, "blocks": 4}])
 @pytest.mark.parametrize("noise", [0.004, 0.02])
 def test_false_alarms_stay_within_the_stated_level(synthetic, study, noise):

@@ -16,6 +16,8 @@ from machines import LOADS, Study, quiet
 from cotenant.analyse.comparison.changes import LEVEL
 from cotenant.analyse.comparison.pair import compare_pair
 
+pytestmark = pytest.mark.slow
+
 PAIRS = 250
 """Under each of four loads."""
 CHANCE = 3.0

@@ -170,9 +170,9 @@ def test_a_study_that_cannot_be_spread_so_is_refused_in_one_sentence(device, spr
     ("name", "sentence"),
     [
         ("sim:v100-sxm2-16gb*0", "a fleet of 0 GPUs can't be simulated"),
-        ("sim:v100-sxm2-16gb*x", "'v100-sxm2-16gb*x' names no simulated GPU"),
+        ("sim:v100-sxm2-16gb*x", "'v100-sxm2-16gb*x' is not a simulated GPU"),
         ("cuda:0,7", "there is no cuda:7 for 'cuda:0,7': this machine has 2 NVIDIA GPUs"),
-        ("cuda:2-1", "'cuda:2-1' names no group of GPUs"),
+        ("cuda:2-1", "'cuda:2-1' is not a group of GPUs"),
     ],
 )
 def test_a_group_that_is_not_there_is_refused_in_one_sentence(name, sentence, monkeypatch):
@@ -195,5 +195,5 @@ def test_a_member_of_another_group_is_refused():
 
 
 def test_one_device_is_no_group():
-    with pytest.raises(DeviceError, match="'cpu' is one device, not a group of them"):
+    with pytest.raises(DeviceError, match="'cpu' is a single device, not a group"):
         require_group(find_device("cpu"), "cpu")

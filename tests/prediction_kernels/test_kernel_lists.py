@@ -1,4 +1,4 @@
-"""Looking at a trace from the command line."""
+"""`cotenant kernels`: a trace on the command line."""
 
 import json
 
@@ -60,7 +60,7 @@ def test_bad_input_is_one_sentence(options, words, capsys):
     assert "Traceback" not in error
 
 
-def test_the_library_says_the_same():
+def test_the_library_gives_the_same_result():
     with pytest.raises(DeviceError, match="isn't simulated"):
         list_kernels("bert-base-mini", device="cuda:0")
     with pytest.raises(WorkloadError, match="no number format"):

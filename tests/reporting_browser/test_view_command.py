@@ -1,4 +1,4 @@
-"""`cotenant view` as a user starts and ends it."""
+"""`cotenant view` as a user starts and stops it."""
 
 import json
 import os
@@ -58,20 +58,20 @@ def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("nowhere", "There is no folder"), ("file", "is a file, not a folder")])
-def test_a_folder_that_is_none_is_a_sentence(tmp_path, capsys, name, sentence, monkeypatch):
+def test_a_missing_folder_is_a_sentence(tmp_path, capsys, name, sentence, monkeypatch):
     monkeypatch.setattr("os.nice", lambda _: 0)
     (tmp_path / "file").write_text("")
     assert main(["view", str(tmp_path / name)]) == 1
     assert sentence in capsys.readouterr().err
 
 
-def test_a_port_that_can_not_be_one_is_a_sentence(tmp_path, capsys):
+def test_an_invalid_port_is_a_sentence(tmp_path, capsys):
     assert main(["view", str(tmp_path), "--port", "70000"]) == 1
     assert "70000" in capsys.readouterr().err
 
 
-def test_the_end_waits_for_an_answer_that_is_being_made(serve, runs):
-    """A thread that is left behind in the database would abort the process."""
+def test_shutdown_waits_for_answers_in_progress(serve, runs):
+    """A thread left behind in the database would abort the process."""
     site = serve(runs)
     inside, go_on = threading.Event(), threading.Event()
     made = []

@@ -1,4 +1,4 @@
-"""The page in a browser, from disk and without a network. Skipped where there is no Chromium or no Playwright."""
+"""The page in a browser, from disk and without a network. Skipped without Chromium or Playwright."""
 
 import shutil
 from importlib import resources
@@ -63,7 +63,7 @@ TO_THE_NEXT_FIGURE = """() => {
 
 
 class Visit:
-    """An open page, and all it complained about or asked for."""
+    """An open page, its errors and its requests."""
 
     def __init__(self, browser, path, **context):
         self.context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900}, **context)
@@ -75,7 +75,7 @@ class Visit:
         self.page.goto(path.as_uri())
 
     def draw_all(self):
-        """Open what is folded away and scroll to each figure, so that all are drawn."""
+        """Unfold details and scroll to each figure, so that all are drawn."""
         self.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         for _ in range(400):
             if not self.page.evaluate(TO_THE_NEXT_FIGURE):
@@ -98,7 +98,7 @@ def visit(chromium, pages):
 
 
 @pytest.mark.parametrize("name", ["plain", "hostile", "invalid", "objectives"])
-def test_the_page_opens_from_disk_without_a_complaint_and_asks_for_nothing(visit, name):
+def test_the_page_opens_from_disk_without_errors_or_requests(visit, name):
     seen = visit(name)
     seen.draw_all()
     assert seen.complaints == []
@@ -192,7 +192,7 @@ def test_a_page_without_a_valid_trial_says_why(visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_the_ground_it_is_on(visit, scheme):
+def test_text_has_enough_contrast(visit, scheme):
     page = visit("plain", color_scheme=scheme).page
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]

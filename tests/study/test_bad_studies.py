@@ -69,7 +69,7 @@ def problems_of(text: str) -> list[str]:
         ("slo: {itl: 3ms}", "slo: itl is not an objective; expected p99, ttft p95, tpot p95 or the like"),
         (
             "server: {start: vllm serve m}",
-            "server: start has no {port}: cotenant chooses a free port and has to tell the server",
+            "server: start has no {port}: cotenant chooses a free port and must pass it to the server",
         ),
         ("server: {ready: /health}", "server: start is missing, such as python serve.py --port {port}"),
         ("server: {start: 'x {port}', ready: health}", "server.ready: expected a path such as /health"),
@@ -342,7 +342,7 @@ def test_a_study_of_absurd_size_is_refused_quickly():
         (".", '"." is a directory, not a study file'),
     ],
 )
-def test_a_file_that_is_not_there(name: str, sentence: str):
+def test_a_missing_file(name: str, sentence: str):
     with pytest.raises(StudyError) as caught:
         load_study(name)
     assert caught.value.message == sentence

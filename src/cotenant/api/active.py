@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def run_active(
     device: str | None = None,
     overrides: Sequence[str] = (),
     width: float = WIDTH,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     listener: Listener = silent,
 ) -> ActiveResult:
     """Measure a study in rounds until every mix is known, measured or predicted.
@@ -74,6 +75,7 @@ def run_active(
     from cotenant.study.files import load_study, study_from
     from cotenant.study.model import Study
 
+    out = Path(out)
     if not isinstance(study, Study):
         study = load_study(study, overrides)
     elif overrides:

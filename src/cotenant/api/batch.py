@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import WorkloadError
 from cotenant.measure.events import Listener, silent
 from cotenant.workloads.protocol import WorkloadSpec
@@ -27,7 +28,7 @@ def batch(
     impact: bool = False,
     latency_goal_ms: float | None = None,
     window_s: float = 1.0,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     said: Callable[[str], None] = lambda _: None,
     listener: Listener = silent,
 ) -> "tuple[BatchAnswer, ...]":
@@ -56,6 +57,7 @@ def batch(
     from cotenant.devices import find_device
     from cotenant.measure.batching.impact import measure_impact, sizes_up_to
 
+    out = Path(out)
     place = find_device(device)
     params = {} if image is None else {"image": image}
     specs = [_spec({"name": name, "dtype": dtype, "seq": seq, "train": train, "params": params}) for name in workloads]

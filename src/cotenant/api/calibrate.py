@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.devices.simulated.calibrated import CalibratedTenant, Calibration
 from cotenant.errors import DeviceError
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from cotenant.devices.simulated.solo_times import SoloTime
 
 
-def calibrate(source: Path, *, device: str) -> Calibration:
+def calibrate(source: AnyPath, *, device: str) -> Calibration:
     """Fit host and device of each workload to its measured solo times.
 
     Args:
@@ -25,6 +26,7 @@ def calibrate(source: Path, *, device: str) -> Calibration:
     from cotenant.prediction.sharing.on_part import solo_of
     from cotenant.workloads.protocol import WorkloadSpec
 
+    source = Path(source)
     if not device.startswith("sim:"):
         raise DeviceError(f"{device} isn't simulated, so there is nothing to calibrate", hint="name a device sim:...")
     gpu, times = open_simulated(device), measured_solos(source)

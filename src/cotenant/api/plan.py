@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import DatabaseError
 
 if TYPE_CHECKING:
@@ -17,12 +18,12 @@ FIRST_SEED = 1
 
 
 def plan(
-    jobs: Path,
+    jobs: AnyPath,
     *,
     objective: "Objective" = "time",
     power_budget_w: float | None = None,
     work: str | None = None,
-    db: Path | None = None,
+    db: AnyPath | None = None,
 ) -> "Plan":
     """A plan for the jobs of a file on the GPUs of the database.
 
@@ -39,6 +40,7 @@ def plan(
     from cotenant.planning import assignment
     from cotenant.planning.jobs_file import read_jobs
 
+    jobs = Path(jobs)
     wanted = read_jobs(jobs)
     return assignment.plan(measured_fleet(work, db), wanted, objective=objective, budget_w=power_budget_w)
 
@@ -46,7 +48,7 @@ def plan(
 def compare_policies(
     *,
     work: str | None = None,
-    db: Path | None = None,
+    db: AnyPath | None = None,
     jobs: int = 2000,
     draws: int = 20,
     load: float = 0.9,
@@ -65,10 +67,10 @@ def compare_policies(
     from cotenant.planning.comparison import compare
 
     seeds = range(FIRST_SEED, FIRST_SEED + draws)
-    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, told=told)
+    return compare(measured_fleet(work, db), count=jobs, seeds=seeds, load=load, progress=told)
 
 
-def measured_fleet(work: str | None, db: Path | None) -> "Fleet":
+def measured_fleet(work: str | None, db: AnyPath | None) -> "Fleet":
     """The GPUs of the database under one kind of work."""
     from cotenant.api.db import db_gpus
     from cotenant.planning.fleet import fleet_of

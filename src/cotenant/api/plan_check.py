@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Checked:
         return all(one.verdict == "kept" for one in self.tenants)
 
 
-def check_plan(path: Path) -> Checked:
+def check_plan(path: AnyPath) -> Checked:
     """Simulate a plan.
 
     Args:
@@ -74,6 +75,7 @@ def check_plan(path: Path) -> Checked:
     Raises:
         StudyError: It can't be read or isn't a plan.
     """
+    path = Path(path)
     document = read_plan(path)
     found = []
     measured = False

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import RunFolderError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class PlanAndReality:
         return all(row.verdict in {"as planned", "faster"} for row in self.rows)
 
 
-def compare_plan(plan: Path, runs: Sequence[str | Path]) -> PlanAndReality:
+def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     """A plan beside runs of it: `cotenant run plan.yaml`, or served traffic.
 
     Args:
@@ -47,6 +48,7 @@ def compare_plan(plan: Path, runs: Sequence[str | Path]) -> PlanAndReality:
     from cotenant.planning.mixes.reality import beside
     from cotenant.store import baselines
 
+    plan = Path(plan)
     document = read_plan(plan)
     paths = [baselines.resolve(str(run)) for run in runs]
     results = [show(path) for path in paths]

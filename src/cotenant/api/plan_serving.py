@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath, Runs, run_paths
 from cotenant.errors import CotenantError
 from cotenant.text import amount
 
@@ -34,14 +35,14 @@ class Planned:
 
 
 def plan_tenants(
-    tenants: Path,
+    tenants: AnyPath,
     devices: str,
     *,
     minimise: "Minimise" = "cost",
     seconds: float = SECONDS,
     risk: float = RISK,
     prices: Mapping[str, float] | None = None,
-    runs: Sequence[Path] = (),
+    runs: Runs = (),
     power_budget_w: float | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Planned:
@@ -67,18 +68,19 @@ def plan_tenants(
     from cotenant.planning.mixes.make import Ask, Impossible, make_plan
     from cotenant.planning.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     if not 0 < risk < 0.5:
         raise CotenantError(f"the risk has to be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
-    file = read_tenants(tenants)
+    file, learnt_from = read_tenants(tenants), run_paths(runs)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
     there = devices_of(devices, own, priced=minimise == "cost", clocked=clocked)
     told(f"describing {amount(len(file.tenants), 'tenant')} on {amount(len(there.kinds), 'kind')} of device")
-    wanted, rough, closer = predictors_for(file, there, runs, risk=risk, source=str(tenants), told=told)
+    wanted, rough, closer = predictors_for(file, there, learnt_from, risk=risk, source=str(tenants), told=told)
     ask = Ask(minimise=minimise, seconds=seconds, risk=risk)
 
     def make(kinds: "Sequence[DeviceKind]") -> "ServingPlan":
-        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, told=told)
+        return make_plan(wanted, kinds, rough, clock=time.monotonic, ask=ask, closer=closer, progress=told)
 
     try:
         found = make(there.kinds) if power_budget_w is None else within_budget(make, there.kinds, power_budget_w)
@@ -88,7 +90,7 @@ def plan_tenants(
     if found.measure is not None:
         found = replace(found, measure=replace(found.measure, command=_command(found.measure, tenants, devices)))
     models = {name: _model(entry) for name, entry in file.tenants.items()}
-    return Planned(found, str(tenants), devices, models, tuple(str(run) for run in runs))
+    return Planned(found, str(tenants), devices, models, tuple(map(str, learnt_from)))
 
 
 def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
@@ -120,7 +122,7 @@ def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: flo
     return None
 
 
-def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]:
+def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, ...]:
     """Write a plan as the configuration of another tool.
 
     Args:
@@ -134,6 +136,7 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
     """
     from cotenant.planning.exports.targets import TARGETS
 
+    folder = Path(folder)
     if target not in TARGETS:
         raise CotenantError(f"there is no export for {target!r}", hint=f"there are {', '.join(TARGETS)}")
     files = TARGETS[target](planned.plan, planned.models)
@@ -151,7 +154,7 @@ def export_plan(planned: Planned, target: str, folder: Path) -> tuple[Path, ...]
     return tuple(written)
 
 
-def write_plan_page(planned: Planned, path: Path) -> None:
+def write_plan_page(planned: Planned, path: AnyPath) -> None:
     """Write the plan as an HTML page that needs no network.
 
     Raises:
@@ -159,13 +162,14 @@ def write_plan_page(planned: Planned, path: Path) -> None:
     """
     from cotenant.reporting.html.plan_page import page
 
+    path = Path(path)
     try:
         path.write_text(page(planned.plan, source=planned.source), encoding="utf-8")
     except OSError as error:
         raise CotenantError(f"{path} can't be written: {error.strerror}", hint="choose another file") from None
 
 
-def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
+def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
     """What leads from an older plan to this one, the cheapest moves first.
 
     Args:
@@ -179,14 +183,16 @@ def moves_from(planned: Planned, old: Path) -> "tuple[Move, ...]":
     from cotenant.planning.mixes.moves import moves
     from cotenant.planning.mixes.plan import to_document
 
+    old = Path(old)
     return moves(read_plan(old), to_document(planned.plan))
 
 
-def write_plan(planned: Planned, path: Path) -> None:
+def write_plan(planned: Planned, path: AnyPath) -> None:
     """Write plan.yaml, for `--check` and for carrying it out."""
     from cotenant.planning.mixes.plan import to_document
     from cotenant.study.tree import write
 
+    path = Path(path)
     runs = {name: model.runs for name, model in planned.models.items() if model.runs is not None}
     head = f"# {planned.source} on {planned.devices}; written by `cotenant plan`.\n"
     try:

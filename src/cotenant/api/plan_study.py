@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, StudyError
 from cotenant.planning.mixes.study import study_of
 
@@ -23,7 +24,7 @@ def runs_of(entry: "PlannedEntry") -> dict[str, Any]:
     return found
 
 
-def write_study(tenants: Path, devices: str, out: Path) -> None:
+def write_study(tenants: AnyPath, devices: str, out: AnyPath) -> None:
     """Write the study that a plan for a real device needs: everyone alone at every batch, and pairs.
 
     Args:
@@ -38,6 +39,8 @@ def write_study(tenants: Path, devices: str, out: Path) -> None:
     from cotenant.planning.tenants_file import read_tenants
     from cotenant.study.tree import write
 
+    tenants = Path(tenants)
+    out = Path(out)
     file = read_tenants(tenants)
     kind = devices_of(devices, file.prices, priced=False).kinds[0]
     study: dict[str, Any] = {

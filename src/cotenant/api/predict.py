@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import StudyError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def predict(
     runs: Sequence[str | Path] = (),
     mix: str | None = None,
     next_mixes: int = 0,
-    db: Path | None = None,
+    db: AnyPath | None = None,
 ) -> "Prediction":
     """Slowdown, throughput, latency and memory of every mix of a study, each with an interval and its basis.
 

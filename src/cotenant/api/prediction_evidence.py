@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cotenant.api.paths import AnyPath
 from cotenant.errors import PredictionError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Learnt:
     notes: tuple[str, ...] = ()
 
 
-def learnt(runs: Sequence[str | Path], place: "Place", *, db: Path | None = None) -> Learnt:
+def learnt(runs: Sequence[str | Path], place: "Place", *, db: AnyPath | None = None) -> Learnt:
     """Read the runs.
 
     Args:
@@ -76,7 +77,7 @@ def kind_of(description: Mapping[str, Any]) -> str:
     return f"{model}, {cores_of({'device_description': description})} cores" if cores else model
 
 
-def _of_database(place: "Place", db: Path | None) -> "tuple[list[RunFolder], list[str]]":
+def _of_database(place: "Place", db: AnyPath | None) -> "tuple[list[RunFolder], list[str]]":
     """Runs of the database on this kind of device whose folders are still beside it."""
     from cotenant.api.db import home_of
     from cotenant.store.database import index

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.measure.events import Listener, silent
 from cotenant.study.model import Study
 
@@ -31,10 +32,10 @@ def profile(
     device: str | None = None,
     overrides: Sequence[str] = (),
     tool: str | None = None,
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
     top: int = 10,
     skip_bad: bool = False,
-    html: Path | None = None,
+    html: AnyPath | None = None,
     listener: Listener = silent,
 ) -> Profile:
     """Profile every mix of a study once, or show a profile that is there already.
@@ -54,6 +55,8 @@ def profile(
     Raises:
         CotenantError: It can't be read or carried out; the sentence says why.
     """
+    out = Path(out)
+    html = None if html is None else Path(html)
     found = _found(subject, device, overrides, tool=tool, out=out, top=top, skip_bad=skip_bad, listener=listener)
     if html is not None:
         from cotenant.api.report import write_whole

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cotenant.api.paths import Runs, run_paths
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Written:
 
 
 def report(
-    runs: Runs, *, out: Path | None = None, markdown: Path | None = None, figures: Path | None = None
+    runs: Runs, *, out: AnyPath | None = None, markdown: AnyPath | None = None, figures: AnyPath | None = None
 ) -> Written:
     """Write one self-contained HTML file about one run or several, and Markdown and figures where asked for.
 
@@ -38,6 +38,9 @@ def report(
     from cotenant.reporting.html.in_markdown import markdown_report
     from cotenant.reporting.html.page import page
 
+    out = None if out is None else Path(out)
+    markdown = None if markdown is None else Path(markdown)
+    figures = None if figures is None else Path(figures)
     paths = run_paths(runs)
     material = gather(paths)
     drawn = every_figure(material)

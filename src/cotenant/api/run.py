@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
 from cotenant.api.several_devices import each_of, run_on_each
 from cotenant.errors import DeviceError, RunFolderError, StudyError
 from cotenant.measure.events import Listener, silent
@@ -27,9 +28,9 @@ def run(
     devices: str | None = None,
     tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
-    out: Path = Path("runs"),
-    resume: Path | None = None,
-    calibrate: Path | None = None,
+    out: AnyPath = Path("runs"),
+    resume: AnyPath | None = None,
+    calibrate: AnyPath | None = None,
     on: str | None = None,
     insecure: bool = False,
     listener: Listener = silent,
@@ -58,6 +59,9 @@ def run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.measure.session import carry_out
 
+    out = Path(out)
+    resume = None if resume is None else Path(resume)
+    calibrate = None if calibrate is None else Path(calibrate)
     if named := each_of(devices):
         if study is None or device is not None or resume is not None or calibrate is not None:
             raise DeviceError(
@@ -103,7 +107,7 @@ def dry_run(
     devices: str | None = None,
     tenants: str | Path | None = None,
     overrides: Sequence[str] = (),
-    out: Path = Path("runs"),
+    out: AnyPath = Path("runs"),
 ) -> "Forecast":
     """What a study would take and how precise it would be. Nothing that the study names is run or imported.
 
@@ -117,9 +121,10 @@ def dry_run(
     from cotenant.measure.fit import forecast_for, require_fit
     from cotenant.study.workload_check import check_workloads
 
+    out = Path(out)
     study, overrides = _about(study, tenants, overrides)
     plan, place = _unchecked(study, device, devices, overrides)
-    unknown = check_workloads(plan.study, execute=False)
+    unknown = check_workloads(plan.study, execute=False, simulated=place.simulated)
     known = earlier(out, plan.study, place.name)
     if known is not None and known.windows is not None:
         plan = plan.with_study(with_windows(plan.study, known.windows))
@@ -192,7 +197,7 @@ def resolved(
     from cotenant.study.workload_check import check_workloads
 
     plan, place = _unchecked(study, device, devices, overrides)
-    check_workloads(plan.study)
+    check_workloads(plan.study, simulated=place.simulated)
     return plan, place
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cotenant.analyse.plain import plain
+from cotenant.api.paths import AnyPath
 from cotenant.errors import CotenantError, RunFolderError
-from cotenant.ranking.events import Began, Listener, silent
+from cotenant.ranking.events import Began, Listener, WithoutWeights, silent
 from cotenant.ranking.outcome import SearchOutcome
 from cotenant.ranking.settings import DEFAULT_MEMORY, DEFAULT_TOP, SearchSettings
 
@@ -27,8 +28,8 @@ def search(
     fetch: bool = False,
     skip_bad: bool = False,
     top: int = DEFAULT_TOP,
-    out: Path = Path("searches"),
-    resume: Path | None = None,
+    out: AnyPath = Path("searches"),
+    resume: AnyPath | None = None,
     listener: Listener = silent,
 ) -> SearchOutcome:
     """Rank models on labelled data; the folder of the search then holds `result.json` and `report.html`.
@@ -56,6 +57,8 @@ def search(
     from cotenant.ranking.session import search as carry_out
     from cotenant.store.naming import new_run_path
 
+    out = Path(out)
+    resume = None if resume is None else Path(resume)
     if resume is not None:
         if data is not None or models:
             raise RunFolderError(
@@ -79,7 +82,7 @@ def search(
             skip_bad=skip_bad,
             top=top,
         )
-        _check(settings)
+        _check(settings, listener)
         folder = SearchFolder.create(new_run_path(out, Path(data).name), plain(settings))
     listener(Began(folder.path, resumed=resume is not None))
     outcome = carry_out(settings, folder, listener)
@@ -87,7 +90,7 @@ def search(
     return outcome
 
 
-def _check(settings: SearchSettings) -> None:
+def _check(settings: SearchSettings, listener: Listener) -> None:
     """What is wrong in a word is said before a folder is made."""
     from cotenant.ranking.candidates import resolve
     from cotenant.ranking.preparation import torch_device
@@ -95,9 +98,12 @@ def _check(settings: SearchSettings) -> None:
 
     if settings.top < 1:
         raise CotenantError("a ranking has at least one line", hint="--top 10")
+    candidates = resolve(settings.models)
+    bare = tuple(one.name for one in candidates if not one.pretrained)
+    if bare:
+        listener(WithoutWeights(bare, len(candidates) - len(bare)))
     find_scorer(settings.scorer)
     torch_device(settings.device)
-    resolve(settings.models)
 
 
 def _named(data: str, models: Sequence[str], *, fetch: bool) -> tuple[str, ...]:

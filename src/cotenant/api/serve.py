@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
+
 if TYPE_CHECKING:
     from cotenant.serving.dry_run import Promise
     from cotenant.serving.server import Listening
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def serve(
-    tenants: Path,
+    tenants: AnyPath,
     *,
     device: str | None = None,
     listening: "Listening | None" = None,
@@ -36,6 +38,7 @@ def serve(
     from cotenant.serving.server import Listening, serve
     from cotenant.serving.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     try:
         import httptools  # noqa: F401
         import uvicorn  # noqa: F401
@@ -52,7 +55,7 @@ def serve(
         runner.run(serve(file, where, ready=ready, again=lambda: read_tenants(tenants, device)))
 
 
-def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
+def promise(tenants: AnyPath, *, device: str | None = None, seconds: float = 30.0, seed: int = 0) -> "Promise":
     """Simulate the contracts of a file under its stated loads: what will be kept.
 
     Args:
@@ -67,4 +70,5 @@ def promise(tenants: Path, *, device: str | None = None, seconds: float = 30.0, 
     from cotenant.serving.dry_run import simulate_contracts
     from cotenant.serving.tenants_file import read_tenants
 
+    tenants = Path(tenants)
     return simulate_contracts(read_tenants(tenants, device), seconds=seconds, seed=seed)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cotenant.api.paths import Runs, run_paths
+from cotenant.api.paths import AnyPath, Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.analyse.sharing.result import Result
@@ -26,7 +26,7 @@ def show(runs: Runs) -> "Result":
         return result_of(opened)
 
 
-def show_search_results(file: Path, *, skip_bad: bool = False) -> "SearchJson":
+def show_search_results(file: AnyPath, *, skip_bad: bool = False) -> "SearchJson":
     """Times per stage from a result file of the original model-search study.
 
     Args:
@@ -38,4 +38,5 @@ def show_search_results(file: Path, *, skip_bad: bool = False) -> "SearchJson":
     """
     from cotenant.store.imports import search_json
 
+    file = Path(file)
     return search_json.read(file, skip_bad=skip_bad)

@@ -1,14 +1,14 @@
 """`sql`: any question to the records, read-only."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cotenant.api.paths import Runs, run_paths
 
 if TYPE_CHECKING:
     from cotenant.store.query import Table
 
 
-def sql(query: str, runs: Sequence[Path], *, limit_s: float = 60.0) -> "Table":
+def sql(query: str, runs: Runs, *, limit_s: float = 60.0) -> "Table":
     """One SELECT over the tables of any number of runs.
 
     Args:
@@ -21,4 +21,4 @@ def sql(query: str, runs: Sequence[Path], *, limit_s: float = 60.0) -> "Table":
     """
     from cotenant.store import query as store
 
-    return store.sql(query, runs, limit_s=limit_s)
+    return store.sql(query, run_paths(runs), limit_s=limit_s)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cotenant.api.paths import AnyPath
+
 if TYPE_CHECKING:
     from cotenant.analyse.comparison.history import History
     from cotenant.analyse.comparison.pair import Comparison
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 PORT = 8765
 
 
-def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[str], None] = print) -> None:
+def view(directory: AnyPath = Path("runs"), *, port: int = PORT, ready: Callable[[str], None] = print) -> None:
     """Serve a folder of runs on this machine, to be read in a browser, until Ctrl-C.
 
     Args:
@@ -29,6 +31,7 @@ def view(directory: Path = Path("runs"), *, port: int = PORT, ready: Callable[[s
     from cotenant.errors import RunFolderError
     from cotenant.reporting.browser.site import site_over
 
+    directory = Path(directory)
     if not directory.is_dir():
         wrong = (
             f"{directory} is a file, not a folder of runs" if directory.exists() else f"There is no folder {directory}"

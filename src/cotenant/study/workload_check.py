@@ -9,24 +9,31 @@ from cotenant.study.places import Path
 from cotenant.study.words import shown
 from cotenant.text import amount
 from cotenant.workloads.protocol import ExecutesToCheck
+from cotenant.workloads.servers.names import SERVERS
 
 
-def check_workloads(study: Study, *, execute: bool = True) -> tuple[str, ...]:
+def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
     """Find and check the workload of every tenant; gives a sentence for each that could not be checked fully.
 
     Args:
         study: Whose tenants.
         execute: Whether code that the study names may run, in a process of its own, to check it.
+        simulated: Whether the device is: it computes what a model does, so a server or a command has nothing to run on.
 
     Raises:
         StudyError: with one problem for each tenant that can't be run.
     """
     from cotenant import workloads
+    from cotenant.workloads.yours.command import PREFIX as COMMAND
 
     problems: list[str] = []
     unknown: list[str] = []
     for name, entry in study.tenants.items():
         spec = entry.spec()
+        if simulated and spec.name.startswith((*SERVERS, COMMAND)):
+            said = f"{shown(spec.name)} can't run on a simulated device: name a real one, e.g. --device cpu"
+            problems.append(study.places.describe(("tenants", name, "workload"), said))
+            continue
         try:
             workload = workloads.find(spec.name)
         except WorkloadError as error:

@@ -1,4 +1,4 @@
-"""What a power reading is worth, from what is published, from fast reads, and on real traces."""
+"""Quality of a power reading: published, from fast polling, and on real traces."""
 
 import csv
 import functools
@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="no measured data: set
 
 @functools.cache
 def trace(file, *columns):
-    """Times in seconds and columns of a polled trace; what is no number is NaN."""
+    """Times in seconds and columns of a polled trace; non-numbers are NaN."""
     with (DATA / "power" / "sensors" / file).open(newline="", encoding="utf-8-sig") as stream:
         rows = list(csv.DictReader(stream, skipinitialspace=True))
 
@@ -59,7 +59,7 @@ def test_periods_and_windows_as_published(architecture, capability, driver, coun
     assert seen == milliseconds
 
 
-def test_an_unpublished_architecture_is_an_assumption_and_says_so():
+def test_an_unpublished_architecture_is_labelled_an_assumption():
     found = power_sensor.expected("rubin", (11, 0), "700.1", "instant")
     assert not found.known
     assert "assumed" in found.quality
@@ -90,15 +90,15 @@ def stairs(period_s, poll_s, seconds=4.0):
 
 
 @pytest.mark.parametrize("period_s", [0.02, 0.1])
-def test_a_value_that_is_read_fast_shows_its_period(period_s):
+def test_fast_polling_shows_the_period(period_s):
     assert sensor_arithmetic.update_period_s(*stairs(period_s, 0.003)) == pytest.approx(period_s, rel=0.05)
 
 
-def test_a_value_that_is_read_too_slowly_shows_nothing():
+def test_slow_polling_shows_nothing():
     assert sensor_arithmetic.update_period_s(*stairs(0.02, 0.05)) is None
 
 
-def test_a_value_that_stands_still_shows_nothing():
+def test_a_constant_value_shows_nothing():
     assert sensor_arithmetic.update_period_s(np.arange(100) / 1e2, np.full(100, 42.0)) is None
 
 
@@ -126,7 +126,7 @@ def test_energy_from_power_is_less_certain_when_the_sensor_sees_a_quarter_of_a_r
 
 
 def test_the_uncertainty_covers_what_an_a100_sensor_misses():
-    """Loads that switch at any rhythm, read through 25 ms of every 100 ms: the truth lies within, nearly always."""
+    """Loads that switch at any rhythm, read through 25 ms of every 100 ms: the truth is nearly always inside."""
     rng, inside = np.random.default_rng(3), 0
     fine = np.arange(0, 12, 0.001)
     for _ in range(60):
@@ -142,7 +142,7 @@ def test_the_uncertainty_covers_what_an_a100_sensor_misses():
 
 
 @pytest.mark.parametrize(("sensor", "least"), [(V100, 0.02), (A100, 0.1), (RTX, 1.0)])
-def test_nothing_is_claimed_below_a_window(sensor, least):
+def test_nothing_is_claimed_for_less_than_a_window(sensor, least):
     t_s = np.arange(0, 10, 0.01)
     assert energy.shortest_s(sensor) == least
     for found in (
@@ -163,7 +163,7 @@ def test_a_reset_or_a_gap_within_the_stretch_is_refused():
     assert "no reading for" in energy.from_power(t_s[gap], np.full(gap.sum(), 200.0), 2.0, 7.0, V100).refused
 
 
-def test_a_counter_that_was_read_for_a_part_of_the_stretch():
+def test_a_counter_read_for_part_of_the_stretch():
     t_s = np.arange(0, 10, 0.05)
     early = t_s < 6.5
     nearly = energy.from_counter(t_s[early], 200 * t_s[early], 2.0, 7.0, V100)
@@ -191,11 +191,11 @@ def test_a_constant_reading_alone_proves_nothing():
         ({"energy": (T, 1e5 + 200 * T)}, "while the energy counter tells of 200 W"),
     ],
 )
-def test_a_constant_reading_beside_something_that_moved_is_stuck(evidence, said):
+def test_a_constant_reading_while_others_change_is_stuck(evidence, said):
     assert sensor_faults.stuck(STILL, **evidence) == f"power stood still at 46.19 W for 8 s {said}"
 
 
-def test_counters_that_started_again_or_stopped():
+def test_counters_that_restarted_or_stopped():
     assert sensor_faults.resets(np.array([5.0, 6, 1, 2, 0])).tolist() == [2, 4]
     again = (T, np.where(T < 4, 1e5 + T, T))
     assert sensor_faults.stopped(again) == "the energy counter started again 1x: was the driver reloaded?"
@@ -204,7 +204,7 @@ def test_counters_that_started_again_or_stopped():
     assert sensor_faults.stopped((T, 1e5 + 200 * T), (T, np.full(T.size, 200.0))) is None
 
 
-def test_a_sensor_that_fell_silent():
+def test_a_sensor_that_stopped_reporting():
     gap = (T < 2) | (T > 5)
     assert sensor_faults.silent((T[gap], T[gap]), "power_w") == "power_w gave no value for 3.2 s"
     assert sensor_faults.silent((T, T), "power_w") is None

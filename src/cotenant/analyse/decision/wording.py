@@ -7,7 +7,7 @@ from cotenant.analyse.decision.answer import Answer
 from cotenant.analyse.decision.choice import Because, Choice
 from cotenant.analyse.decision.objective import Objective
 from cotenant.analyse.decision.option import Option, Standing
-from cotenant.text import amount, duration, figure, percent, ratio, times
+from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times
 
 WORTH_SAYING = 1.02
 """A slowdown below this does not show."""
@@ -81,9 +81,7 @@ _VERDICTS: Mapping[Because, Callable[[Choice], str]] = {
     "starves a tenant": lambda it: (
         f"Don't share {_mix(it)}: {_how(it)} does {_work(it)} but starves {_slowest(it.best).tenant}."
     ),
-    "too few requests": lambda it: (
-        f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)} under {_how(it)}."
-    ),
+    "too few requests": lambda it: f"Can't tell yet whether {_mix(it)} may share: {_undecided(it.best)}.",
     "too few blocks": lambda it: (
         f"Can't tell yet whether sharing {_mix(it)} pays: the best way, {_how(it)}, does {_work(it)}."
     ),
@@ -193,10 +191,10 @@ def missed_alone(answer: Answer) -> list[str]:
 def _against(objective: Objective) -> str:
     if objective.seen is None or objective.seen.est is None:
         return (
-            f"{percent(objective.share_in_time)} of requests within {objective.limit_ms:g} ms, "
+            f"{percent(objective.share_in_time)} of requests within {milliseconds(objective.limit_ms)}, "
             f"not {percent(objective.quantile)}"
         )
-    return f"{objective.name} is {figure(objective.seen.est)} ms, not {objective.limit_ms:g} ms"
+    return f"{objective.name} is {milliseconds(objective.seen.est)}, not {milliseconds(objective.limit_ms)}"
 
 
 def _missing_alone(option: Option) -> list[str]:
@@ -216,13 +214,26 @@ def _broken(option: Option) -> str:
 
 def _undecided(option: Option) -> str:
     said = [
-        f"{one.tenant} has {percent(one.shared.share_in_time)} of requests in time and needs "
-        f"{percent(one.shared.quantile)}"
+        f"{one.tenant} {_close(one.shared)}"
         for one in option.standings
         if one.shared is not None and one.shared.answer == "open"
     ]
     more = len(said) - 1
-    return said[0] + (f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else "")
+    others = f", and {amount(more, 'other')} {'is' if more == 1 else 'are'} open" if more else ""
+    likely = all(one.share_in_time >= one.quantile for one in option.objectives)
+    return f"{said[0]}{others} under {option.cell.sharing}{'; by the estimates alone all are kept' if likely else ''}"
+
+
+def _close(objective: Objective) -> str:
+    """How near an open objective is to its limit."""
+    seen, limit = objective.seen, milliseconds(objective.limit_ms)
+    if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
+        in_time = percent(objective.share_in_time)
+        return f"has {in_time} of requests in time and needs {percent(objective.quantile)}"
+    error = "before the simulation's error"
+    if seen.lo is not None and seen.hi is not None:
+        error = f"95 % interval {figure(seen.lo)} to {figure(seen.hi)}"
+    return f"has a {objective.name} of {milliseconds(seen.est)} ({error}), and its limit is {limit}"
 
 
 def _tightest(option: Option) -> str:
@@ -272,4 +283,4 @@ def _ways(choice: Choice) -> str:
 def _names(names: Sequence[str]) -> str:
     if len(names) > MOST_NAMED:
         return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)

@@ -102,10 +102,11 @@ def _overloads(evidence: Sequence[TenantEvidence]) -> Iterator[Circumstance]:
         where = "alone" if group[0].seen.solo else f"in {mix} ({sharing})"
         if load != OWN:
             where += f" at {load}"
+        lost = f", {unserved:.0%} of requests were never done" if unserved else ""
         yield Circumstance(
             "overload",
-            f"{tenant} is overloaded {where}: {offered} and {served:.3g} served, {unserved:.0%} of requests were never "
-            f"done{waits}. Its latency grows as long as one measures; lower the rate.",
+            f"{tenant} is overloaded {where}: {offered} and {served:.3g} served{lost}{waits}. Its "
+            f"latency grows as long as one measures; lower the rate.",
             tenant,
         )
 

@@ -18,8 +18,9 @@ class StageShare:
 
     @property
     def model(self) -> str:
-        """Variants of one model are named `model.variant`."""
-        return self.of.partition(".")[0]
+        """Variants of one model are named `model.variant`; a version, as in `llama-3.2-3b`, is none."""
+        model, dot, variant = self.of.partition(".")
+        return self.of if dot and variant[:1].isdigit() else model
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,18 @@ def load_said(load: str) -> str:
     return "each tenant's own load" if load == OWN else f"load {load}"
 
 
+def sharing_said(sharing: str) -> str:
+    """`mig 4g+3g` of `mig[4g.20gb, 3g.20gb]`: tables and labels have no room for more."""
+    mode, shares = sharing.partition("[")[0], shares_said(sharing)
+    return f"{mode} {shares}" if shares else mode
+
+
+def shares_said(sharing: str) -> str:
+    """`4g+3g` of `mig[4g.20gb, 3g.20gb]`; empty where no shares are given."""
+    shares = sharing.partition("[")[2].removesuffix("]")
+    return "+".join(one.partition(".")[0] for one in shares.split(", "))
+
+
 def usable(seen: TenantObservation) -> bool:
     """Its numbers may be estimated from; invalid trials are counted, and no more than that."""
     return seen.verdict != "invalid"

@@ -11,7 +11,7 @@ from cotenant.analyse.estimates.intervals import student_t
 from cotenant.analyse.estimates.missing import Number
 from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import MixSummary, Summary, TenantSummary
-from cotenant.text import duration, percent
+from cotenant.text import duration, milliseconds, percent
 
 LEAST_SHOWN = 0.001
 """A percentage shows tenths."""
@@ -153,7 +153,7 @@ def _objectives(tenants: Iterable[TenantSummary], label: _Label) -> Iterable[str
             continue
         says = {"met": "meets", "missed": "misses", "undecided": "may or may not meet"}[tenant.slo.answer]
         yield (
-            f"{tenant.tenant} {says} its {tenant.slo.of_what}{tenant.slo_ms:g} ms for "
+            f"{tenant.tenant} {says} its {tenant.slo.of_what}{milliseconds(tenant.slo_ms)} for "
             f"{tenant.slo.quantile * 100:g} % of requests in {label(tenant.cell)}: "
             f"{tenant.slo.share.est * 100:.1f} % were in time."
         )

@@ -1,5 +1,6 @@
 """From observations to the summary of a run: every tenant of every cell, every mix, each number with its interval."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -394,9 +395,10 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
     """The same, each interval as wide as the simulation is uncertain."""
     solo = found.cell.solo
     times, tails = time_range(error, solo=solo), time_range(error, solo=solo, tail=True)
+    asked = math.inf if found.rate_rps is None else found.rate_rps
     return replace(
         found,
-        throughput_rps=widened(found.throughput_rps, inverse(times)),
+        throughput_rps=widened(found.throughput_rps, inverse(times), most=asked),
         latency_ms={
             name: widened_quantile(one, times if name == "p50" else tails) for name, one in found.latency_ms.items()
         },
@@ -404,7 +406,7 @@ def _with_model_error(found: TenantSummary, error: ModelError) -> TenantSummary:
         slowdown=found.slowdown if solo else widened(found.slowdown, error.slowdown, least=1.0),
         device_ms=widened(found.device_ms, times),
         device_slowdown=found.device_slowdown if solo else widened(found.device_slowdown, error.slowdown, least=1.0),
-        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times)),
+        goodput_rps=None if found.goodput_rps is None else widened(found.goodput_rps, inverse(times), most=asked),
         tokens=None if found.tokens is None else _tokens_with_model_error(found.tokens, times, tails),
     )
 
