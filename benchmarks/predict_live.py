@@ -1,6 +1,6 @@
 """Predictions on this machine against measurements: pairs and triples of ten small models.
 
-    python benchmarks/predict_live.py                 measure the study `predict-truth` first (about an hour)
+    python benchmarks/predict_live.py                 measure the study `predict-truth` first (half an hour)
     python benchmarks/predict_live.py RUN             judge by a run of it
     python benchmarks/predict_live.py RUN --write     also write docs/predict-live.md and docs/data/predict-truth.csv
 

@@ -81,7 +81,7 @@ BAD = {
         "perf is not a number",
     ),
     "no rows": (HEADER + "\n", "has no runs"),
-    "another format": ("hello\nworld\n", "no format"),
+    "another format": ("hello\nworld\n", "unknown format"),
 }
 
 

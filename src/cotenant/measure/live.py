@@ -63,6 +63,7 @@ class LiveBench:
             board_fd=self._board_fd,
             memory_bytes=int(device.free_memory_bytes() * MEMORY_SHARE),
             memory_of=memory_of,
+            process_bytes=device.tenant_bytes,
             at_once=device.host_cores,
             warm_s=warm_s,
         )

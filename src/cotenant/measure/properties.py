@@ -22,5 +22,5 @@ class PropertyCache:
         return self._properties[key]
 
     def memory_bytes(self, tenant: Tenant) -> int:
-        """Estimated memory of the tenant, its process included."""
-        return (self.properties(tenant).peak_memory_bytes or 0) + self._device.tenant_bytes
+        """Estimated memory of the tenant's model; 0 where that is unknown."""
+        return self.properties(tenant).peak_memory_bytes or 0

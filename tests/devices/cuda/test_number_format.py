@@ -37,7 +37,7 @@ def test_a_gpu_alone_and_in_a_group_counts_in_its_own_format(two_a100s, name):
     cache = PropertyCache(device)
     assert cache.properties(tenant()) == costs("bfloat16") != costs("float32")
     assert cache.properties(tenant(dtype="float32")) == costs("float32")
-    assert cache.memory_bytes(tenant()) == costs("bfloat16").peak_memory_bytes + device.tenant_bytes
+    assert cache.memory_bytes(tenant()) == costs("bfloat16").peak_memory_bytes
 
 
 def test_every_bench_counts_the_same_way(two_a100s):

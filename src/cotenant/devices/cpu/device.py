@@ -19,6 +19,9 @@ from cotenant.prediction.batch_limit import Room
 from cotenant.tenancy.nouns import Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
+FORK_BYTES = 160 << 20
+"""Estimated: forks of small models had 115 to 150 MiB to themselves."""
+
 
 class CpuDevice(SingleDevice):
     """Some or all cores of this machine. Kernel files are read below a root, so tests can supply their own."""
@@ -52,6 +55,11 @@ class CpuDevice(SingleDevice):
     def host_cores(self) -> int:
         """Number of its cores."""
         return len(self.cores)
+
+    @property
+    def tenant_bytes(self) -> int:
+        """What a process has for itself: Python and torch are shared with the process that it is a fork of."""
+        return FORK_BYTES
 
     def lock_keys(self) -> tuple[str, ...]:
         """One key per core."""

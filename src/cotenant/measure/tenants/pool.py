@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -57,11 +57,13 @@ class TenantPool:
         board_fd: int,
         memory_bytes: int,
         memory_of: Callable[[Tenant], int],
+        process_bytes: int,
         at_once: int,
         warm_s: tuple[float, float],
     ) -> None:
         self._device, self._board_fd, self._warm_s = device, board_fd, warm_s
-        self._memory_bytes, self._memory_of, self._at_once = memory_bytes, memory_of, max(at_once, 1)
+        self._memory_bytes, self._at_once = memory_bytes, max(at_once, 1)
+        self._memory_of, self._process_bytes = memory_of, process_bytes
         self._pooled: list[_Pooled] = []
         self._failures: Counter[SeatKey] = Counter()
         self._sentences: dict[SeatKey, str] = {}
@@ -80,7 +82,7 @@ class TenantPool:
         for plan in plans:
             entry = self._match(plan, tenants, exclude=taken)
             if entry is None:
-                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                needed = self._needed_bytes(tenants[seat.tenant] for seat in plan.seats)
                 self._make_room(needed, keep=[*taken, *kept])
                 if kept and self._held_bytes() + needed > self._memory_bytes:
                     return None
@@ -102,7 +104,7 @@ class TenantPool:
             taken: list[_Pooled] = []
             for plan in plans:
                 entry = self._match(plan, tenants, exclude=taken)
-                needed = sum(self._memory_of(tenants[seat.tenant]) for seat in plan.seats)
+                needed = self._needed_bytes(tenants[seat.tenant] for seat in plan.seats)
                 if entry is None:
                     if self._held_bytes() + needed > self._memory_bytes:
                         break
@@ -195,9 +197,7 @@ class TenantPool:
             mark=self._reaper.mark,
             start=self._starter.start,
         )
-        entry = _Pooled(
-            host, frozenset(plan.env.items()), keys, sum(self._memory_of(tenant) for tenant in mine), time.monotonic()
-        )
+        entry = _Pooled(host, frozenset(plan.env.items()), keys, self._needed_bytes(mine), time.monotonic())
         self._pooled.append(entry)
         return entry
 
@@ -235,6 +235,10 @@ class TenantPool:
                 self._sentences[key] = sentence
             self.drop(host)
             raise TenantFailed(failed[0][1], hint="run it alone first, or ask `cotenant workloads` what it needs")
+
+    def _needed_bytes(self, tenants: Iterable[Tenant]) -> int:
+        """Of one process with these tenants."""
+        return self._process_bytes + sum(map(self._memory_of, tenants))
 
     def _held_bytes(self) -> int:
         return sum(entry.memory_bytes for entry in self._pooled)
