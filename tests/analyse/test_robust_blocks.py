@@ -1,4 +1,4 @@
-"""The mean over blocks: what a disturbed block may do to it, and how often its intervals hold the truth."""
+"""The mean over blocks: the influence of a disturbed block, and the coverage of its intervals."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_the_price_on_normal_blocks_is_one_percent():
 
 
 def test_two_levels_are_a_result_and_not_outliers():
-    """Three tenants on two cores: in a third of the blocks a tenant has a core of its own."""
+    """Three tenants on two cores: in a third of the blocks a tenant has a core to itself."""
     levels = np.array([0.0, 0.69, 0.69] * 20)
     assert huber(levels).location == pytest.approx(levels.mean(), abs=0.02)
 
@@ -64,7 +64,7 @@ def test_few_blocks_are_averaged_plainly():
 
 
 @pytest.mark.parametrize("n", [20, 60])
-def test_intervals_hold_the_truth_as_often_as_they_say(n):
+def test_intervals_contain_the_truth_as_often_as_stated(n):
     assert held(normal, n) >= 0.93
     assert held(disturbed, n) >= 0.93
 
@@ -85,7 +85,7 @@ def test_the_influences_average_to_the_location():
     assert np.abs(found.influence - found.location).max() <= BOUND * found.scale / 0.5
 
 
-def test_an_interval_that_is_looked_at_after_every_block_misses_in_few_runs():
+def test_an_interval_checked_after_every_block_misses_in_few_runs():
     rng = np.random.default_rng(5)
     ever_wrong = ever_wrong_plainly = 0
     for _ in range(60):

@@ -1,5 +1,5 @@
 # ruff: noqa: T201 - a user's script
-"""A user's script that uses the public API alone. It is checked by mypy in strict mode and never run."""
+"""A user's script that uses only the public API. It is checked by mypy in strict mode and never run."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def share_or_not(study: str, runs: Path) -> str:
 
 
 def everything_else(runs: list[Path]) -> None:
-    """Each remaining verb once, with the type it gives."""
+    """Each remaining verb once, with its return type."""
     batches: tuple[cotenant.BatchAnswer, ...] = cotenant.batch(["bert-base-mini"], device="sim:t4")
     findings: tuple[cotenant.Finding, ...] = cotenant.doctor()
     studies: tuple[cotenant.StudyInfo, ...] = cotenant.list_studies()

@@ -1,4 +1,4 @@
-"""The decision over mixes and ways to share, on runs whose truth is known."""
+"""The decision over mixes and ways to share, on runs with known truth."""
 
 import re
 from io import StringIO
@@ -46,7 +46,7 @@ def test_a_tenant_that_misses_alone_is_named_first():
     assert said[1] == "Don't put a + b on this device: a can't keep up even alone."
 
 
-def test_what_few_requests_leave_open_names_the_measurement():
+def test_an_open_objective_names_the_measurement_that_would_decide():
     run = Truth(requests=3, blocks=3).solos(a=(10, 60), b=(10, 60)).trials("mps", {"a": (49.5, 60), "b": (15, 60)})
     choice = run.answer().main
     assert choice.verdict == "open"
@@ -71,7 +71,7 @@ def test_work_within_the_margin_of_taking_turns_gains_nothing():
     assert run.answer().main.because == "gains nothing"
 
 
-def test_noise_leaves_it_open_and_says_what_would_tell():
+def test_noise_leaves_it_open_and_names_what_would_decide():
     run = Truth(noise=0.25, blocks=4).solos(a=free(10), b=free(10)).trials("threads", {"a": free(19), "b": free(19)})
     choice = run.answer().main
     assert (choice.verdict, choice.because) == ("open", "too few blocks")
@@ -108,7 +108,7 @@ def test_copies_are_grouped():
     assert slowdowns(run.answer().main.best) == "gpt x10: 3.10x each"
 
 
-def test_trials_that_all_failed_a_check_are_no_ground_for_a_recommendation():
+def test_trials_that_all_failed_a_check_support_no_recommendation():
     run = Truth().solos(a=free(10), b=free(20)).trials("pinned", {"a": free(12), "b": free(24)}, "unstable")
     assert headline(run.answer())[0] == "Can't tell yet about a + b: no trial of pinned passed every check."
     run.trials("threads", {"a": free(25), "b": free(50)})
@@ -123,7 +123,7 @@ def test_more_than_all_tenants_alone_is_not_believed():
     assert run.answer().main.because == "disturbed"
 
 
-def test_a_gain_that_two_decimals_would_not_show_is_none():
+def test_a_gain_that_two_decimals_would_not_show_is_ignored():
     run = (
         Truth(noise=1e-6, requests=20_000)
         .solos(a=free(10), b=free(10))
@@ -140,7 +140,7 @@ def test_one_block_decides_nothing():
     assert "run more blocks" in what_would_tell(choice)
 
 
-def test_every_other_way_to_share_has_a_sentence_of_its_own():
+def test_every_other_way_to_share_has_its_own_sentence():
     run = Truth().solos(a=(10, 30), b=(10, 30))
     run.trials("mps", {"a": (12, 30), "b": (12, 30)}).trials("threads", {"a": (40, 30), "b": (12, 30)})
     run.trials("pinned", {"a": (12, 30), "b": (12, 30)}, "invalid")

@@ -1,4 +1,4 @@
-"""Runs whose truth is known."""
+"""Runs with known truth."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from cotenant.tenancy.records import TenantObservation
 
 QUANTILE = 0.9
 SHAPE = 50
-"""Of the gamma distribution that latencies have around their level."""
+"""Shape of the gamma distribution of latencies around their level."""
 
 
 class Truth:

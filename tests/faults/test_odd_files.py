@@ -113,7 +113,7 @@ def test_a_file_that_grows_while_it_is_read_is_bounded(tmp_path):
         ("[" * 10_000, "nested more than 20 levels deep"),
         ("a: &x [1]\nb: *x", "anchors"),
         ("a: !!python/object/apply:os.system [id]", "tags such as"),
-        ("a: 1\na: 2", "'a' is written twice"),
+        ("a: 1\na: 2", "'a' occurs twice"),
         ("? [1]\n: 2", "keys are text"),
         ("x: " + "9" * 30, "too long for a number"),
         ("a" * (plain_yaml.LARGEST + 1), "larger than"),

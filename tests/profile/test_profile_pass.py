@@ -240,7 +240,7 @@ class TestFilesOfOtherTools:
     def test_sensors_alone_are_not_a_profile(self, tmp_path):
         path = tmp_path / "smi.csv"
         path.write_text("timestamp, power.draw [W]\n2023/07/30 18:26:14.684, 81.46\n")
-        with pytest.raises(DataError, match="has no kernels"):
+        with pytest.raises(DataError, match="contains no kernels"):
             profile(path)
 
     def test_a_run_that_was_timed_has_no_profile(self, tmp_path):

@@ -52,8 +52,8 @@ def test_without_a_counter_power_is_integrated_and_labelled():
 def test_energy_of_less_than_a_window_is_refused_with_the_reason():
     found = use(trial(window_s=0.05, energy_j=series(np.arange(61.0))))
     assert found.energy_per_request_j is None
-    assert "shorter than what the sensor can tell apart" in found.no_energy
-    assert "no J/request: a stretch of 50 ms" in sources_sentence([found])
+    assert "shorter than the sensor's resolution" in found.no_energy
+    assert "no J/request: a time span of 50 ms" in sources_sentence([found])
 
 
 def test_throttling_is_counted_where_there_are_counters():
@@ -79,4 +79,4 @@ def test_columns_without_a_value_are_not_shown_and_holes_are_dashes():
 def test_a_counter_that_started_again_gives_no_energy():
     found = use(trial(energy_j=series([*range(30), *range(31)])))
     assert found.energy_per_request_j is None
-    assert "started again" in found.no_energy
+    assert "was reset" in found.no_energy

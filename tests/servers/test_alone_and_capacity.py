@@ -36,13 +36,13 @@ def test_idle_and_stopped_neighbours_are_distinguished():
 def test_a_machine_that_changed_by_more_decides_nothing():
     stopped = [seen(STOPPED_BLOCK, 8, 9.0), seen(STOPPED_BLOCK, 9, 12.0, verdict="unstable")]
     [sentence] = alone_sentences(three_ways([seen(0, 1, 12.0), *stopped]))
-    assert sentence.endswith("idle neighbours cost it nothing that shows (not all of these trials were valid).")
+    assert sentence.endswith("idle neighbours cost it nothing measurable (not all of these trials were valid).")
 
 
 def test_the_cost_of_a_smaller_cache_is_reported_separately():
     found = three_ways([seen(0, 1, 10.0), seen(STOPPED_BLOCK, 2, 10.0), seen(WHOLE_BLOCK, 3, 8.0)])
     assert alone_sentences(found)[1] == (
-        "chat alone with the whole device's memory takes 8 ms instead of 10: its share costs +25%."
+        "chat alone with all of the device's memory takes 8 ms instead of 10: its share costs +25%."
     )
 
 

@@ -120,5 +120,5 @@ def test_a_file_for_a_database_gets_a_sentence(arguments, tmp_path, capsys, monk
     taken.write_text("mine")
     monkeypatch.setenv("COTENANT_DB", str(taken))
     assert main(arguments) == 1
-    assert "is a file, and a database is a folder" in capsys.readouterr().err
+    assert "is a file; a database is a folder" in capsys.readouterr().err
     assert taken.read_text() == "mine"

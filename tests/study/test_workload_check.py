@@ -1,4 +1,4 @@
-"""Workloads that don't exist or can't be run as the study says are named all at once, with their lines."""
+"""Workloads that don't exist or can't run as the study says are named all at once, with their lines."""
 
 from pathlib import Path
 

@@ -15,9 +15,9 @@ def calibrate(source: AnyPath, *, device: str) -> Calibration:
     """Fit host and device of each workload to its measured solo times.
 
     Args:
-        source: A run on a real device that is like the simulated one, or a CSV file with a column `workload`, a column
-            `ms` (milliseconds per request, alone) and, where they matter, batch, seq, dtype, mode, software and train.
-        device: The simulated GPU that is to be like it.
+        source: A run on a real device of the simulated kind, or a CSV file with a column `workload`, a column `ms`
+            (milliseconds per request, alone) and, where they matter, batch, seq, dtype, mode, software and train.
+        device: The simulated GPU to fit.
 
     Raises:
         DeviceError: A row can't be used: a unit is wrong, a workload unknown, a time impossible.
@@ -55,14 +55,14 @@ def _of_run(folder: Path) -> "tuple[SoloTime, ...]":
 
     result = show(folder)
     if result.manifests[0].get("simulated"):
-        raise DeviceError(f"{folder} was simulated itself", hint="give a run on a real device")
+        raise DeviceError(f"{folder} is itself a simulated run", hint="give a run on a real device")
     study = study_from_text(str(result.manifests[0].get("study", "")), source=str(folder / "manifest.json"))
     times = []
     for tenant in result.tenants:
         if not tenant.cell.solo or tenant.of not in study.tenants or not isinstance(tenant.mean_latency_ms, Estimate):
             continue
         if not tenant.cell.load.startswith("closed(1)"):
-            continue  # a queue's time is not the request's own
+            continue  # latency includes queueing, which is not the request's own time
         spec = study.tenants[tenant.of].spec()
         times.append(
             SoloTime(

@@ -1,4 +1,4 @@
-"""`db`: what every machine has measured, in one place, and the questions that can be put to it."""
+"""`db`: measurements of all machines in one place, and queries over them."""
 
 import os
 from pathlib import Path
@@ -21,11 +21,11 @@ def db_add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) ->
     Args:
         paths: Run folders and files.
         db: The database's folder; default: $COTENANT_DB, or `runs/.database`.
-        skip_bad: Leave lines out that can't be used, and count them, instead of refusing the file.
+        skip_bad: Skip and count unusable lines instead of refusing the file.
 
     Raises:
-        RunFolderError: A folder is no run, or is damaged.
-        DataError: A file is of no known format, or has lines that can't be used.
+        RunFolderError: A folder is not a run, or is damaged.
+        DataError: A file has an unknown format, or contains unusable lines.
         DatabaseError: The database can't be written.
     """
     from cotenant.store.database.add import add
@@ -34,7 +34,7 @@ def db_add(paths: Runs, *, db: AnyPath | None = None, skip_bad: bool = False) ->
 
 
 def db_gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: bool = False) -> "tuple[Added, ...]":
-    """Bring the runs below a folder of every node of a Ray cluster here, beside the database, and add them.
+    """Copy the runs below a folder of every node of a Ray cluster to this machine, beside the database, and add them.
 
     Raises:
         CotenantError: No node has a run there, or one can't be used.
@@ -47,7 +47,7 @@ def db_gather(folder: AnyPath, *, on: str, db: AnyPath | None = None, insecure: 
 
 
 def db_contents(*, db: AnyPath | None = None) -> "Contents":
-    """What is in the database: where it came from and which work it holds. Raises DatabaseError if there is none."""
+    """The database's sources and kinds of work. Raises DatabaseError if there is none."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import Contents
 
@@ -57,7 +57,7 @@ def db_contents(*, db: AnyPath | None = None) -> "Contents":
 
 
 def db_gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Variability, ...]":
-    """How the GPUs differ under every kind of work whose name holds the text, and a line for each GPU.
+    """How the GPUs differ under every kind of work whose name contains the text, with a line for each GPU.
 
     Raises:
         DatabaseError: There is no database or no such work.
@@ -70,10 +70,10 @@ def db_gpus(work: str | None = None, *, db: AnyPath | None = None) -> "tuple[Var
 
 
 def db_gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
-    """All that is known of one GPU, named by its UUID or a part of it.
+    """Everything known about one GPU, given its UUID or part of it.
 
     Raises:
-        DatabaseError: There is no such GPU, or several.
+        DatabaseError: No GPU matches, or several do.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import gpu_story
@@ -83,7 +83,7 @@ def db_gpu(gpu: str, *, db: AnyPath | None = None) -> "GpuStory":
 
 
 def db_sensors(*, db: AnyPath | None = None) -> "tuple[tuple[Sensor, str], ...]":
-    """Every sensor that was read, with the name of the source. Raises DatabaseError."""
+    """Every sensor read, with the name of the source. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import sensor_lines
 
@@ -92,15 +92,15 @@ def db_sensors(*, db: AnyPath | None = None) -> "tuple[tuple[Sensor, str], ...]"
 
 
 def db_compare_sensors(reference: str, other: str, *, db: AnyPath | None = None) -> "SensorPair":
-    """Gain, offset, lag and averaging window of one sensor against a finer one of the same thing.
+    """Gain, offset, lag and averaging window of one sensor against a finer one of the same quantity.
 
     Args:
-        reference: Words that only the finer sensor's line has: GPU, sensor, tool, source.
+        reference: Words that match only the finer sensor's line: GPU, sensor, tool, source.
         other: The same for the sensor to be judged.
-        db: The database's folder instead of the usual one.
+        db: The database's folder instead of the default.
 
     Raises:
-        DatabaseError: Words fit no sensor or several, or the two have no time in common.
+        DatabaseError: The words match no sensor or several, or the two don't overlap in time.
     """
     from cotenant.store.database.database import Database
     from cotenant.store.database.sensing import compare_named
@@ -122,7 +122,7 @@ def db_trend(work: str | None = None, *, db: AnyPath | None = None) -> "dict[str
 
 
 def db_anomalies(work: str | None = None, *, db: AnyPath | None = None) -> "Anomalies":
-    """Which GPU is slow, since when and why; what changed; which sensor can't be believed. Raises DatabaseError."""
+    """Slow GPUs with date and cause, changes, and unreliable sensors. Raises DatabaseError."""
     from cotenant.store.database.database import Database
     from cotenant.store.database.questions import all_anomalies
 
@@ -146,11 +146,11 @@ def db_report(out: AnyPath, work: str | None = None, *, db: AnyPath | None = Non
 
 
 def home_of(db: AnyPath | None) -> Path:
-    """The folder named, or the usual one."""
+    """The folder given, or the default."""
     from cotenant.errors import DatabaseError
     from cotenant.store.database.database import DEFAULT
 
     home = Path(db or os.environ.get("COTENANT_DB") or DEFAULT)
     if home.exists() and not home.is_dir():
-        raise DatabaseError(f"{home} is a file, and a database is a folder.", hint="name a folder: --db DIR")
+        raise DatabaseError(f"{home} is a file; a database is a folder.", hint="name a folder: --db DIR")
     return home

@@ -1,4 +1,4 @@
-"""`plan`: who runs where, beside whom, at which clock; and how policies compare on the GPUs that were measured."""
+"""`plan`: which job runs where, beside which other, at which clock; and a comparison of policies on measured GPUs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 FIRST_SEED = 1
-"""Draws from 1000 on were used to choose our policy's prices; these were not."""
+"""Draws from 1000 on were used to tune our policy's prices; these were not."""
 
 
 def plan(
@@ -30,9 +30,9 @@ def plan(
     Args:
         jobs: A YAML file.
         objective: `time`, `energy` or `fairness`.
-        power_budget_w: All GPUs together draw no more.
+        power_budget_w: Limit on the power of all GPUs together.
         work: The work in the database whose measurements describe the GPUs; it should keep them at their power limit.
-        db: The database's folder instead of the usual one.
+        db: The database's folder instead of the default.
 
     Raises:
         CotenantError: The file is wrong, the database has no such work, or the budget can't be met.
@@ -54,14 +54,14 @@ def compare_policies(
     load: float = 0.9,
     told: Callable[[int], None] = lambda _: None,
 ) -> "tuple[PolicyComparison, ...]":
-    """Replay drawn jobs on the database's GPUs under every policy.
+    """Replay random jobs on the database's GPUs under every policy.
 
     Args:
         work: As for `plan`.
-        db: The database's folder instead of the usual one.
-        jobs: How many per draw.
-        draws: How many draws; intervals are over these.
-        load: GPU time asked for over GPU time there is.
+        db: The database's folder instead of the default.
+        jobs: Jobs per draw.
+        draws: Number of draws; intervals are over these.
+        load: GPU time requested over GPU time available.
         told: Called after each draw.
     """
     from cotenant.planning.comparison import compare
@@ -78,14 +78,14 @@ def measured_fleet(work: str | None, db: AnyPath | None) -> "Fleet":
     found = db_gpus(work, db=db)
     if not found:
         raise DatabaseError(
-            "the database holds readings of sensors, but no measured work that could describe its GPUs",
+            "the database has sensor readings, but no measured work that describes its GPUs",
             hint="measure some: cotenant run variability --devices all, then cotenant db add RUN",
         )
     if len(found) > 1:
         names = ", ".join(one.work for one in found[:MOST_NAMED])
         names += f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         raise DatabaseError(
-            f"the database holds {len(found)} kinds of work: {names}",
+            f"the database contains {len(found)} kinds of work: {names}",
             hint="say which one describes the GPUs best with --work, e.g. --work sgemm",
         )
     fleet = fleet_of(found[0].profiles, simulated=found[0].simulated)

@@ -1,4 +1,4 @@
-"""`compare plan.yaml RUN`: the plan beside what was measured or served."""
+"""`compare plan.yaml RUN`: the plan against what was measured or served."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ class PlanAndReality:
     runs: tuple[str, ...]
     rows: "tuple[Beside, ...]"
     simulated: bool
-    """The run is one on a simulated device."""
+    """The run is from a simulated device."""
 
     @property
     def missed(self) -> bool:
-        """An objective that the plan promises was missed."""
+        """An objective promised by the plan was missed."""
         return any(row.kept == "missed" for row in self.rows)
 
     @property
     def as_planned(self) -> bool:
-        """Nothing is slower than the plan's interval, and all of it is known."""
+        """Nothing is slower than the plan's interval, and everything is known."""
         return all(row.verdict in {"as planned", "faster"} for row in self.rows)
 
 
 def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
-    """A plan beside runs of it: `cotenant run plan.yaml`, or served traffic.
+    """Compare a plan with runs of it: `cotenant run plan.yaml`, or served traffic.
 
     Args:
         plan: A plan.yaml.
@@ -57,6 +57,6 @@ def compare_plan(plan: AnyPath, runs: Sequence[str | Path]) -> PlanAndReality:
     if not found:
         raise RunFolderError(
             f"{' and '.join(map(str, paths))} measured no tenant of {plan}",
-            hint=f"carry the plan out: cotenant run {plan}",
+            hint=f"measure the plan: cotenant run {plan}",
         )
     return PlanAndReality(str(plan), tuple(map(str, paths)), found, any(row.cell.simulated for row in rows))

@@ -23,7 +23,7 @@ SECONDS, RISK = 30.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan and the file that it is for."""
+    """A plan and the file it is for."""
 
     plan: "ServingPlan"
     source: str
@@ -31,7 +31,7 @@ class Planned:
     models: "Mapping[str, Model]"
     """By tenant."""
     runs: tuple[str, ...] = ()
-    """What it rests on beside the simulation."""
+    """Evidence besides the simulation."""
 
 
 def plan_tenants(
@@ -46,18 +46,18 @@ def plan_tenants(
     power_budget_w: float | None = None,
     told: Callable[[str], None] = lambda _: None,
 ) -> Planned:
-    """The best plan that keeps every objective at the upper end of what is predicted.
+    """Find the best plan that keeps every objective at the upper end of the prediction.
 
     Args:
         tenants: A YAML file.
-        devices: What there is: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
+        devices: Available devices: `sim:a100-sxm4-80gb*4, sim:t4*2`, `cuda:0,1`, `cpu`.
         minimise: `cost`, `energy` or `latency`.
-        seconds: Time for the search, beside that of the predictions.
-        risk: How often an objective may be missed if the prediction's error is what its validation says.
-        prices: Dollars per hour by kind of device, before the file's and the table's.
+        seconds: Time for the search, not counting predictions.
+        risk: How often an objective may be missed, given the prediction's validated error.
+        prices: Dollars per hour by kind of device; takes precedence over the file and the table.
         runs: Runs whose measurements correct the predictions; tenants are matched by name.
-        power_budget_w: All devices together draw no more, whatever they do: clocks are lowered until that holds.
-        told: Called with a sentence when something is found.
+        power_budget_w: Limit on the power of all devices in any state: clocks are lowered until it holds.
+        told: Called with progress messages.
 
     Raises:
         CotenantError: The file is wrong, a device or price is unknown, or objectives can't be met.
@@ -70,7 +70,7 @@ def plan_tenants(
 
     tenants = Path(tenants)
     if not 0 < risk < 0.5:
-        raise CotenantError(f"the risk has to be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
+        raise CotenantError(f"the risk must be between 0 and 0.5, not {risk:g}", hint="e.g. --risk 0.05")
     file, learnt_from = read_tenants(tenants), run_paths(runs)
     clocked = minimise == "energy" or power_budget_w is not None
     own = {**file.prices, **(prices or {})}
@@ -94,7 +94,7 @@ def plan_tenants(
 
 
 def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
-    """What measures a mix: the study of the tenants, with this mix and this way to share only."""
+    """The command that measures a mix: the study of the tenants, limited to this mix and this way to share."""
     study = f"cotenant plan {tenants} --devices '{devices}' --study next.yaml; cotenant run next.yaml"
     if len(measurement.tenants) < 2:
         return study
@@ -103,7 +103,7 @@ def _command(measurement: "Measurement", tenants: Path, devices: str) -> str:
 
 
 def _could(names: Sequence[str], file: "TenantsFile", tried: set[str], risk: float) -> str | None:
-    """Which device of the price table could serve these tenants, the cheapest first; None: none."""
+    """The cheapest device of the price table that could serve these tenants; None if there is none."""
     from cotenant.api.plan_devices import devices_of
     from cotenant.api.plan_predictor import ClosedForm
     from cotenant.api.plan_profiles import Simulation
@@ -129,7 +129,7 @@ def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, .
         planned: The plan.
         target: `cotenant`, `triton`, `vllm`, `kubernetes` (and `kubernetes-device-plugin`, `kubernetes-hami`,
             `kubernetes-kai`), `ray` or `shell`.
-        folder: Where; made if it isn't there.
+        folder: Output folder; created if missing.
 
     Raises:
         CotenantError: The target can't express the plan, there is no such target, or the folder can't be written.
@@ -138,7 +138,7 @@ def export_plan(planned: Planned, target: str, folder: AnyPath) -> tuple[Path, .
 
     folder = Path(folder)
     if target not in TARGETS:
-        raise CotenantError(f"there is no export for {target!r}", hint=f"there are {', '.join(TARGETS)}")
+        raise CotenantError(f"there is no export for {target!r}", hint=f"choose one of {', '.join(TARGETS)}")
     files = TARGETS[target](planned.plan, planned.models)
     written = []
     for name, text in files.items():
@@ -170,7 +170,7 @@ def write_plan_page(planned: Planned, path: AnyPath) -> None:
 
 
 def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
-    """What leads from an older plan to this one, the cheapest moves first.
+    """The moves from an older plan to this one, the cheapest first.
 
     Args:
         planned: The new plan.
@@ -188,7 +188,7 @@ def moves_from(planned: Planned, old: AnyPath) -> "tuple[Move, ...]":
 
 
 def write_plan(planned: Planned, path: AnyPath) -> None:
-    """Write plan.yaml, for `--check` and for carrying it out."""
+    """Write plan.yaml, for `--check` and `cotenant run`."""
     from cotenant.planning.mixes.plan import to_document
     from cotenant.study.tree import write
 

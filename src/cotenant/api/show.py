@@ -1,4 +1,4 @@
-"""`show`: what runs came to."""
+"""`show`: results of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show(runs: Runs) -> "Result":
-    """Throughput, latency, slowdown, fairness, each with its interval; what the device did; what to do.
+    """Throughput, latency, slowdown and fairness, each with its interval; device use; recommendations.
 
     Args:
         runs: A run folder, or several to be read together.
@@ -31,10 +31,10 @@ def show_search_results(file: AnyPath, *, skip_bad: bool = False) -> "SearchJson
 
     Args:
         file: JSON with `measurements` by model and batch size.
-        skip_bad: Leave models and batch sizes out that can't be used, and count them.
+        skip_bad: Skip and count unusable models and batch sizes.
 
     Raises:
-        DataError: It is no such file, or has entries that can't be used.
+        DataError: It is not such a file, or has unusable entries.
     """
     from cotenant.store.imports import search_json
 

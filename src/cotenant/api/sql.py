@@ -1,4 +1,4 @@
-"""`sql`: any question to the records, read-only."""
+"""`sql`: read-only queries over the records."""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def sql(query: str, runs: Runs, *, limit_s: float = 60.0) -> "Table":
-    """One SELECT over the tables of any number of runs.
+    """Run one SELECT over the tables of any number of runs.
 
     Args:
         query: The SELECT.
         runs: Run folders.
-        limit_s: Seconds after which it is stopped.
+        limit_s: Timeout in seconds.
 
     Raises:
-        QueryError: The query is wrong, wants to do more than read, or needs too much memory or time.
+        QueryError: The query is wrong, does more than read, or needs too much memory or time.
     """
     from cotenant.store import query as store
 

@@ -1,4 +1,4 @@
-"""`verify`: is every run as it was written?"""
+"""`verify`: are all runs unchanged since they were written?"""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def verify(runs: Runs) -> "tuple[Verified, ...]":
-    """Compare every file of the runs with its seal, and count every trial's rows. Nothing is changed."""
+    """Compare every file of the runs with its seal, and count every trial's rows. Read-only."""
     from cotenant.store.verifying import verify_run
 
     return tuple(map(verify_run, dict.fromkeys(run_paths(runs))))

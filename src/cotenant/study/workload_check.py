@@ -1,4 +1,4 @@
-"""Whether every tenant's workload exists and can be run as the study says."""
+"""Check that every tenant's workload exists and can run as the study says."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,15 +13,15 @@ from cotenant.workloads.servers.names import SERVERS
 
 
 def check_workloads(study: Study, *, execute: bool = True, simulated: bool = False) -> tuple[str, ...]:
-    """Find and check the workload of every tenant; gives a sentence for each that could not be checked fully.
+    """Find and check the workload of every tenant; return a sentence for each that could not be checked fully.
 
     Args:
-        study: Whose tenants.
-        execute: Whether code that the study names may run, in a process of its own, to check it.
-        simulated: Whether the device is: it computes what a model does, so a server or a command has nothing to run on.
+        study: The study.
+        execute: Allow running code that the study names, in a separate process, to check it.
+        simulated: The device is simulated, so servers and commands can't run on it.
 
     Raises:
-        StudyError: with one problem for each tenant that can't be run.
+        StudyError: with one problem for each tenant that can't run.
     """
     from cotenant import workloads
     from cotenant.workloads.yours.command import PREFIX as COMMAND
@@ -51,13 +51,13 @@ def check_workloads(study: Study, *, execute: bool = True, simulated: bool = Fal
         raise StudyError(
             f"{source} has {amount(len(problems), 'problem')} with its workloads",
             problems=tuple(problems),
-            hint="`cotenant workloads` lists what there is",
+            hint="`cotenant workloads` lists the available ones",
         )
     return tuple(unknown)
 
 
 def unknown_workloads(data: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The tenants of a file whose workload there isn't, also of a file that is wrong in other ways."""
+    """Tenants of a file whose workload doesn't exist, even if the file has other errors."""
     from cotenant import workloads
 
     problems: list[tuple[Path, str]] = []

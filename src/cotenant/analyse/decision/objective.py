@@ -1,4 +1,4 @@
-"""Is a tenant's objective kept in one cell, and with how much to spare?"""
+"""Whether a tenant meets its objective in one cell, and with how much headroom."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,16 +15,16 @@ _NAMES = {quantile: name for name, quantile in QUANTILES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A latency objective beside what was seen of it."""
+    """A latency objective and the measurements against it."""
 
     quantile: float
     limit_ms: float
     seen: QuantileEstimate | None
-    """Latency at that quantile, in ms; None if it was not estimated."""
+    """Latency at that quantile, in ms; None if not estimated."""
     share_in_time: float
     answer: Kept
     more_s: float | None
-    """Seconds of measuring that would decide an open one, at the rate seen; None if decided or out of reach."""
+    """Seconds of measuring that would decide an open objective, at the rate seen; None if decided or out of reach."""
     metric: Metric = "latency"
 
     @property
@@ -34,7 +34,7 @@ class Objective:
 
     @property
     def headroom(self) -> float | None:
-        """The part of the limit that is left; negative if it is exceeded."""
+        """Share of the limit that is left; negative if the limit is exceeded."""
         return None if self.seen is None or self.seen.est is None else 1 - self.seen.est / self.limit_ms
 
 
@@ -65,7 +65,7 @@ def _seen(tenant: TenantSummary, metric: Metric, name: str) -> QuantileEstimate 
 
 
 def _within_error(tenant: TenantSummary, seen: QuantileEstimate, limit_ms: float) -> bool:
-    """Whether the simulation may be wrong by enough to turn the answer round.
+    """True if the simulation may be wrong by enough to reverse the answer.
 
     An end that too few requests leave unknown is at least as far away as the error of the model.
     """

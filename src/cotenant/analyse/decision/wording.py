@@ -1,4 +1,4 @@
-"""The answer in a sentence or two, and what would decide what is open."""
+"""The answer in a sentence or two, and what would settle open questions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +10,15 @@ from cotenant.analyse.decision.option import Option, Standing
 from cotenant.text import amount, duration, figure, listed, milliseconds, percent, ratio, times
 
 WORTH_SAYING = 1.02
-"""A slowdown below this does not show."""
+"""Smallest slowdown worth mentioning."""
 MATRIX_FROM = 6
-"""Mixes from which a run without objectives is a matrix: how many may share comes first."""
+"""From this many mixes on, a run without objectives is a matrix: start with how many may share."""
 MOST_NAMED = 3
 """More tenants than this are counted, not named."""
 
 
 def headline(answer: Answer) -> list[str]:
-    """The answer first: who misses alone, what to do with the whole mix, and what can share if the whole can't."""
+    """The answer first: who misses alone, what to do with the whole mix, and what can share if it can't."""
     alone = missed_alone(answer)
     if not answer.choices:
         return [*alone, "Nothing shared a device in this run, so there is nothing to decide."]
@@ -33,12 +33,12 @@ def headline(answer: Answer) -> list[str]:
 
 
 def _is_matrix(answer: Answer) -> bool:
-    """Many mixes without objectives: none of them is what the run was about."""
+    """Many mixes without objectives: a matrix, not one mix in particular."""
     return len(answer.choices) >= MATRIX_FROM and not any(one.best.objectives for one in answer.choices)
 
 
 def _over_all(answer: Answer) -> list[str]:
-    """How many mixes may share; the one that gains most for its size, and the one that gains least."""
+    """How many mixes may share, the one that gains most for its size, and the one that gains least."""
     counts: Counter[str] = Counter(one.verdict for one in answer.choices)
     words = {"share": "may share", "apart": "should not", "open": "can't be decided yet"}
     parts = [f"{counts[of]} {said}" for of, said in words.items() if counts[of]]
@@ -49,17 +49,17 @@ def _over_all(answer: Answer) -> list[str]:
     worst = [one for one in answer.choices if one.best.work.est is not None and one not in known] or known[1:]
     if worst:
         least = min(worst, key=_gain_of_each)
-        said.append(f"Least is gained by {_mix(least)}: the best way, {_how(least)}, does {_work(least)}.")
+        said.append(f"{_mix(least)} gains least: the best way, {_how(least)}, does {_work(least)}.")
     return said
 
 
 def _gain_of_each(choice: Choice) -> float:
-    """Work beyond taking turns, over what there is to gain."""
+    """Work beyond taking turns, as a share of the possible gain."""
     return ((choice.best.work.est or 0.0) - 1) / (len(choice.best.standings) - 1)
 
 
 def verdict(choice: Choice) -> str:
-    """One mix: share it and how, keep it apart and why, or what is missing to know."""
+    """One mix: share it and how, keep it apart and why, or what is unknown."""
     return _VERDICTS[choice.because](choice)
 
 
@@ -110,7 +110,7 @@ def _work_of(option: Option) -> str:
 
 
 def option_sentence(option: Option) -> str:
-    """One way to share that is not the best of its mix."""
+    """A way to share that is not the best of its mix."""
     if not option.trusted:
         return f"No trial of {option.cell.sharing} passed every check."
     kept = objectives(option)
@@ -173,7 +173,7 @@ def _group(name: str, group: Sequence[Standing]) -> str:
 
 
 def missed_alone(answer: Answer) -> list[str]:
-    """Who misses its objective with the whole device to itself, and under which conditions if only under some."""
+    """Tenants that miss their objective alone, with the conditions if it is only under some."""
     by_tenant: dict[str, list[Standing]] = {}
     for one in answer.missed_alone:
         by_tenant.setdefault(one.tenant, []).append(one)
@@ -225,7 +225,7 @@ def _undecided(option: Option) -> str:
 
 
 def _close(objective: Objective) -> str:
-    """How near an open objective is to its limit."""
+    """How close an open objective is to its limit."""
     seen, limit = objective.seen, milliseconds(objective.limit_ms)
     if seen is None or seen.est is None or objective.share_in_time < objective.quantile:
         in_time = percent(objective.share_in_time)

@@ -1,4 +1,4 @@
-"""How much load tenants can take: up to where objectives are kept, and where waiting begins to decide."""
+"""How much load tenants can take: the rate up to which objectives are kept, and where queueing starts to dominate."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def knee(levels: Sequence[Level]) -> Level | None:
 
 
 def load_findings(answer: Answer, summary: Summary) -> list[str]:
-    """For each mix that was measured at three rates or more: up to which it keeps its objectives, and its knee."""
+    """For each mix measured at three or more rates: the rate up to which it keeps its objectives, and its knee."""
     mixes: dict[str, dict[str, list[tuple[float, Choice]]]] = {}
     for choice in answer.choices:
         if (level := arrivals_and_rate(choice.best.cell.load)) is not None:
@@ -80,7 +80,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
         elif any(choice.verdict == "open" for levels in swept.values() for _, choice in levels):
             yield f"{basis}whether {mix} together keep every objective can't be told at any load that was tried."
         else:
-            yield f"{basis}{mix} together keep every objective at no load that was tried."
+            yield f"{basis}{mix} together don't keep every objective at any load tried."
     knees = {kind: _knee_of(levels, summary) for kind, levels in swept.items()}
     if any(rate is not None for rate in knees.values()):
         yield f"The knee, beyond which a median more than doubles: {at(knees, untouched)}."
@@ -90,7 +90,7 @@ def _about(mix: str, swept: dict[str, list[tuple[float, Choice]]], summary: Summ
 
 
 def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
-    """The highest rate that is kept with none missed below it; a rate that is open speaks neither for nor against."""
+    """The highest rate that is kept with none missed below it; open rates count neither way."""
     last = None
     for rate, choice in levels:
         if choice.verdict == "apart":
@@ -101,7 +101,7 @@ def _kept_up_to(levels: Sequence[tuple[float, Choice]]) -> float | None:
 
 
 def _knee_of(levels: Sequence[tuple[float, Choice]], summary: Summary) -> float | None:
-    """Of the tenant that tips over first, in the way to share that is best at the lightest load."""
+    """Knee of the tenant that reaches it first, under the way to share that is best at the lightest load."""
     sharing = levels[0][1].best.cell.sharing
     cells = {
         option.cell: rate for rate, choice in levels for option in choice.options if option.cell.sharing == sharing

@@ -1,4 +1,4 @@
-"""The label of an open load, taken apart."""
+"""Parse the label of an open load."""
 
 import re
 
@@ -7,7 +7,7 @@ _RATE = re.compile(r"\d+(?:\.\d+)?%?")
 
 
 def arrivals_and_rate(label: str) -> tuple[str, float] | None:
-    """`("gamma, cv 3", 0.15)` of `gamma(15%, 3)`; None for closed loads, and where each tenant has its own.
+    """`("gamma, cv 3", 0.15)` from `gamma(15%, 3)`; None for closed loads, and where each tenant has its own.
 
     Labels are parsed so that records can be read without the study that made them.
     """

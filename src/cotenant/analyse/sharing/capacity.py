@@ -1,4 +1,4 @@
-"""Capacity: the rate of requests up to which a tenant keeps its objectives, alone and beside others."""
+"""Capacity: the request rate up to which a tenant keeps its objectives, alone and beside others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,19 +9,19 @@ from cotenant.analyse.sharing.cells import Cell
 from cotenant.analyse.sharing.summary import Summary, TenantSummary
 
 FEWEST_LEVELS = 3
-"""Of rates, for a curve."""
+"""Fewest rates for a curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One rate, and how well the objectives were kept there."""
+    """One rate and the attainment of the objectives there."""
 
     rate_rps: float
     """Asked for."""
     attainment: float
-    """Share of requests in time, of the objective with least to spare."""
+    """Share of requests in time, for the objective with the least headroom."""
     quantile: float
-    """What it has to be."""
+    """The share required."""
     goodput_rps: float | None
 
     @property
@@ -32,7 +32,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One tenant of one mix, shared one way: rate against attainment, slowest first."""
+    """One tenant of one mix, shared one way: attainment by rate, slowest first."""
 
     cell: Cell
     """Its load is the kind of arrivals; empty where each tenant has its own."""
@@ -42,7 +42,7 @@ class Curve:
 
     @property
     def knee(self) -> Level | None:
-        """The highest rate up to which every one measured was kept; None: not even the lowest was."""
+        """The highest rate with every lower measured one kept too; None if not even the lowest was kept."""
         found = None
         for level in self.levels:
             if not level.kept:
@@ -52,7 +52,7 @@ class Curve:
 
     @property
     def broken(self) -> Level | None:
-        """The first rate that was not kept; None: all were."""
+        """The first rate that was not kept; None if all were."""
         return next((level for level in self.levels if not level.kept), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Curve:
 
 
 def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
-    """Of every tenant with an objective that was measured at three rates or more, for each kind of arrivals."""
+    """Every tenant with an objective that was measured at three or more rates, for each kind of arrivals."""
     groups: dict[tuple[Cell, str, str], list[Level]] = {}
     for one in summary.tenants:
         level = _level(one)
@@ -95,7 +95,7 @@ def capacity_curves(summary: Summary) -> tuple[Curve, ...]:
 
 
 def capacity_sentences(curves: Sequence[Curve]) -> list[str]:
-    """Alone first, then beside each neighbour with what that leaves."""
+    """Alone first, then beside each neighbour with the share that remains."""
     kinds = len({curve.cell.load for curve in curves})
     return [_sentence(curve, before, several=kinds > 1) for curve, before in beside_alone(curves)]
 
