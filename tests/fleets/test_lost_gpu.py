@@ -106,5 +106,5 @@ def test_a_foreign_process_on_a_gpu_is_named(four_gpus):
     group = find_device("cuda:all")
     [sentence] = group.foreign_processes(set())
     assert sentence.startswith(f"process {os.getpid()} (")
-    assert sentence.endswith(") is on cuda:1[torch on cpu] too")
+    assert sentence.endswith(") is also on cuda:1[torch on cpu]")
     assert group.foreign_processes({os.getpid()}) == ()

@@ -110,7 +110,7 @@ def test_a_file_states_only_what_differs(tmp_path):
         ("like: a100-sxm4-40gb\nsms: -3\n", "`sms`: input should be greater than 0"),
         ("like: a100-sxm4-40gb\nsmz: 3\n", "`smz` is not a known key"),
         ("sms: 3\n", "`title` is missing"),
-        ("like: b200\n", "`like: b200` names no GPU"),
+        ("like: b200\n", "`like: b200` is not in the catalogue"),
         ("like: t4\nestimated: [colour]\n", "names 'colour'"),
         ("like: t4\nclocks_mhz: {base: 5000}\n", "clocks must satisfy"),
         ("like: t4\npower: {limit_w: 30}\n", "power must satisfy"),
