@@ -96,7 +96,7 @@ class TestWithTorch:
     def test_showing_it_points_to_its_kernels(self, threads_pass, capsys):
         assert main(["show", str(threads_pass.folder)]) == 0
         shown = "".join(capsys.readouterr().out.split())
-        assert f"isaprofilepass,whichnotimesaretakenfrom.Itskernels:cotenantprofile{threads_pass.folder}" in shown
+        assert f"isaprofilepass,whosetimesarenotused.Itskernels:cotenantprofile{threads_pass.folder}" in shown
 
     def test_it_is_never_resumed_as_a_run(self, threads_pass, capsys):
         assert main(["run", "--resume", str(threads_pass.folder)]) == 1
