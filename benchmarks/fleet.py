@@ -64,7 +64,6 @@ def _speed_up(nodes: RayNodes) -> dict[str, Any]:
             count: {"seconds": seconds, "speed_up": fleet[0] / seconds, "of_linear": fleet[0] / seconds / count}
             for count, seconds in enumerate(fleet, 1)
         },
-        "overhead_ms": (fleet[0] - local) / 60 * 1e3,
     }
 
 

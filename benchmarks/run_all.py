@@ -296,7 +296,11 @@ def fleet(found: dict[str, Any]) -> Iterable[str]:
     for count, row in found["nodes"].items():
         yield f"| {count} | {row['seconds']:.1f} | {row['speed_up']:.2f} | {row['of_linear']:.2f} |"
     yield ""
-    yield f"A trial on one Ray node takes {found['overhead_ms']:.1f} ms more than without Ray."
+    each = [seconds / found["trials"] * 1e3 for seconds in (found["nodes"]["1"]["seconds"], found["local_s"])]
+    yield (
+        f"That is {each[0]:.0f} ms per trial on one Ray node and {each[1]:.0f} ms without Ray, "
+        "for a window and lead of 500 ms."
+    )
     large = found["fleet"]
     asked = ", ".join(f"`{verb}` {seconds:.1f} s" for verb, seconds in large["database_s"].items())
     yield ""
