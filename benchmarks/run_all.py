@@ -283,6 +283,34 @@ def planning(found: dict[str, Any]) -> Iterable[str]:
     yield f"The plan for 1,000 tenants costs {row['below_greedy']:.1%} less than best-fit decreasing."
 
 
+def fleet(found: dict[str, Any]) -> Iterable[str]:
+    """Studies on Ray."""
+    yield (
+        f"Three Ray nodes on this machine, one study of {found['trials']} trials of `sleep` tenants, from the first "
+        f"trial's start to the last one's end; medians of {found['rounds']} rounds in turns."
+    )
+    yield ""
+    yield "| nodes | seconds | speed-up | of linear |"
+    yield "|---|---|---|---|"
+    yield f"| without Ray | {found['local_s']:.1f} | | |"
+    for count, row in found["nodes"].items():
+        yield f"| {count} | {row['seconds']:.1f} | {row['speed_up']:.2f} | {row['of_linear']:.2f} |"
+    yield ""
+    each = [seconds / found["trials"] * 1e3 for seconds in (found["nodes"]["1"]["seconds"], found["local_s"])]
+    yield (
+        f"That is {each[0]:.0f} ms per trial on one Ray node and {each[1]:.0f} ms without Ray, "
+        "for a window and lead of 500 ms."
+    )
+    large = found["fleet"]
+    asked = ", ".join(f"`{verb}` {seconds:.1f} s" for verb, seconds in large["database_s"].items())
+    yield ""
+    yield (
+        f"{large['devices']:,} simulated GPUs with {large['trials']:,} trials in one run: {large['seconds']:.0f} s, "
+        f"{large['peak_mib']:,.0f} MiB beyond the {large['cluster_mib']:,.0f} MiB of the idle cluster. In the "
+        f"database: {asked}."
+    )
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...] = (
     ("Start-up", "start_up", start_up),
     ("The instrument", "instrument", instrument),
@@ -292,6 +320,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]], ...]
     ("Analysis", "analysis", analysis),
     ("Reporting", "report", report),
     ("The database of many GPUs", "variability_analysis", variability_analysis),
+    ("Studies on several nodes", "fleet", fleet),
     ("Placing jobs", "placement", placement),
     ("Planning for tenants", "planning", planning),
     ("Viewing many runs", "view", view),

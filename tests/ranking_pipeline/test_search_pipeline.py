@@ -189,7 +189,7 @@ class TestSimulated:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"candidate": "gpt2-mini"}, "no candidate"),
+        ({"candidate": "gpt2-mini"}, "be a candidate"),
         ({"candidate": "nothing-like-it"}, "no workload"),
         ({"candidate": "resnet18-mini", "layers": "last 99"}, "8 blocks"),
         ({"candidate": "resnet18-mini", "layers": "last 8"}, "leaves nothing out"),

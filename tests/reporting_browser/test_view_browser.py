@@ -161,3 +161,33 @@ def test_pages_fit_their_screen_and_pass_an_accessibility_check(site, visit, sch
         seen.page.evaluate(axe)
         found = seen.page.evaluate("axe.run()")["violations"]
         assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_in_view_fits_a_phone_and_passes_an_accessibility_check(site, visit, scheme):
+    pytest.importorskip("axe_playwright_python", reason="axe is not installed: cotenant[browser]")
+    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    seen = visit(
+        f"{site.url}run/{site.key('pairs/monday')}",
+        color_scheme=scheme,
+        viewport={"width": 400, "height": 860},
+        bypass_csp=True,
+    )
+    playwright.expect(seen.page.get_by_role("heading", name="The answer")).to_be_visible(timeout=30_000)
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(19, 22, 27)"}[scheme]
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 400
+    seen.page.evaluate(axe)
+    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in {"serious", "critical"}] == []
+
+
+def test_the_cell_of_a_report_in_view_opens_its_detail(site, visit):
+    seen = visit(f"{site.url}run/{site.key('pairs/monday')}")
+    cell = seen.page.locator(".matrix button").first
+    cell.click()
+    playwright.expect(cell).to_have_attribute("aria-pressed", "true")
+    detail = seen.page.locator(".detail:visible")
+    assert detail.get_attribute("id") == cell.get_attribute("data-mix")
+    playwright.expect(detail.locator(".drawing[data-part=curves] svg")).to_be_visible()
+    assert seen.complaints == []

@@ -16,6 +16,12 @@ from cotenant.errors import RunFolderError
 from cotenant.reporting.browser.server import Server
 
 
+@pytest.fixture(autouse=True)
+def _keep_priority(monkeypatch):
+    """The command lowers the priority of its process, which here is that of all tests."""
+    monkeypatch.setattr("os.nice", lambda _: 0)
+
+
 def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
     with subprocess.Popen(
         [sys.executable, "-m", "cotenant.cli.main", "view", str(runs), "--port", "0"],
@@ -37,7 +43,6 @@ def test_it_prints_its_address_answers_and_ends_with_ctrl_c(runs):
 
 
 def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
     monkeypatch.setattr(Server, "serve_forever", lambda _: None)
     assert main(["view", str(runs), "--port", "0", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -45,8 +50,7 @@ def test_a_program_gets_the_address_as_json(runs, capsys, monkeypatch):
     assert said["directory"] == str(runs.resolve())
 
 
-def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
+def test_a_port_in_use_is_a_sentence(runs, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -58,8 +62,7 @@ def test_a_port_in_use_is_a_sentence(runs, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "sentence"), [("nowhere", "There is no folder"), ("file", "is a file, not a folder")])
-def test_a_missing_folder_is_a_sentence(tmp_path, capsys, name, sentence, monkeypatch):
-    monkeypatch.setattr("os.nice", lambda _: 0)
+def test_a_missing_folder_is_a_sentence(tmp_path, capsys, name, sentence):
     (tmp_path / "file").write_text("")
     assert main(["view", str(tmp_path / name)]) == 1
     assert sentence in capsys.readouterr().err

@@ -51,7 +51,8 @@ def pages(tmp_path_factory):
     )
     objectives = with_objectives(folder / "objectives")
     invalid = write_run(folder / "invalid", verdict="invalid", failed=["tenants_alive"], reasons=["it died"], blocks=1)
-    runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives}
+    million = write_run(folder / "million", requests=55_556)
+    runs = {"plain": plain, "hostile": hostile, "invalid": invalid, "objectives": objectives, "million": million}
     return {name: report([run]).html for name, run in runs.items()}
 
 
@@ -164,6 +165,14 @@ def test_the_matrix_can_be_narrowed_by_name_and_by_verdict(visit):
     assert lines.count() == 2
     page.locator("#filter-text").fill("")
     assert lines.count() == 4
+
+
+def test_a_million_requests_are_a_page_of_two_megabytes_whose_figures_are_drawn(pages, visit):
+    assert pages["million"].stat().st_size < 2_000_000
+    seen = visit("million")
+    seen.page.wait_for_selector(".detail:visible .drawing[data-part=curves] svg")
+    assert seen.page.locator(".detail:visible td[data-label=requests]").first.inner_text() == "166,668"
+    assert seen.complaints == []
 
 
 def test_data_is_downloaded_as_csv(visit):

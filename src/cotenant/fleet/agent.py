@@ -47,7 +47,7 @@ class NodeAgent:
         """Run folders below a folder of this node."""
         return _said(lambda: _runs(Path(wire.unpacked(folder))))
 
-    def fetch(self, run: bytes) -> bytes:
+    def fetch_run(self, run: bytes) -> bytes:
         """A run folder with all of its files; JSON with a problem if it can't be read."""
         from cotenant.fleet.gathering import run_parcel
 

@@ -79,7 +79,7 @@ def gather(on: str, folder: Path, into: Path, *, insecure: bool = False) -> tupl
         found = survey(cluster, insecure=insecure)
         for node, runs in _asked(found, "runs", str(folder)):
             for run in runs:
-                data = bytes(ray.get(found.agents[node].fetch.remote(wire.packed(run)), timeout=LONG_S))
+                data = bytes(ray.get(found.agents[node].fetch_run.remote(wire.packed(run)), timeout=LONG_S))
                 if data.startswith(b"{"):
                     wire.raise_problem(wire.unpacked(data), node)
                 brought.append(put_in_place(data, into / node, Path(run).name))

@@ -226,7 +226,7 @@ class Study(Frozen):
     ) = Field(
         default=None,
         description="Of MPS and MIG: as given, or searched: also every partition of a simulated GPU that fits a mix, "
-        "and caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
+        "and on any GPU caps of MPS that favour a tenant; default: searched with `sharing: all` on a simulated GPU.",
         examples=["searched"],
     )
     settings: tuple[Controls, ...] = Field(

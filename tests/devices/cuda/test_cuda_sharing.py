@@ -16,6 +16,8 @@ from cotenant.devices.nvidia.sharing import compute_mode, green, leftovers
 from cotenant.devices.nvidia.torch_build import TorchBuild
 from cotenant.devices.protocol import SeatReport
 from cotenant.errors import SharingUnavailable
+from cotenant.measure.plan import plan_for
+from cotenant.study.files import study_from
 from cotenant.tenancy.nouns import Sharing
 
 A100 = "cuda:1"
@@ -308,3 +310,18 @@ def within(seconds, condition):
     while not condition():
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.05)
+
+
+def test_a_search_of_shares_tries_caps_of_mps_on_a_real_gpu(gpus, tools):
+    study = study_from(
+        {
+            "device": A100,
+            "tenants": {"a": {"workload": "gemm"}, "b": {"workload": "triad"}},
+            "mixes": ["pairs"],
+            "sharing": ["mps"],
+            "shares": "searched",
+        }
+    )
+    plan = plan_for(study, find_device(A100))
+    shared = [trial.sharing for trial in plan.block(0).trials if len(trial.tenants) > 1]
+    assert sorted(map(str, shared)) == ["mps", "mps[25, 75]", "mps[50, 50]", "mps[75, 25]"]

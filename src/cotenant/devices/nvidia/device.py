@@ -18,6 +18,7 @@ from cotenant.devices.protocol import Arrangement, Finding, Probe, Roofline, Sha
 from cotenant.devices.single import SingleDevice
 from cotenant.devices.tree import FileTree
 from cotenant.errors import DeviceError, SharingUnavailable
+from cotenant.prediction.sharing.candidates import mps_caps
 from cotenant.tenancy.nouns import ALONE, Sharing, Tenant
 from cotenant.workloads.protocol import Dtype
 
@@ -123,6 +124,10 @@ class CudaDevice(SingleDevice):
         found = arrange(place, self._fixtures, sharing, tenants)
         found.servers = partial(servers_elsewhere, self.gpu, self.name)
         return found
+
+    def layouts(self, mode: str, tenants: Sequence[Tenant]) -> tuple[Sharing, ...]:
+        """A few MPS caps. MIG is split as given: every change of its instances takes seconds and the administrator."""
+        return mps_caps(tenants) if mode == "mps" else ()
 
     def seat(self, options: Mapping[str, Any]) -> GpuSeat:
         """A tenant's seat, from the options in its plan."""

@@ -22,11 +22,11 @@ ORDER_BYTES = 1 << 16
 MOST_FDS = 250
 """The kernel passes at most 253 at a time."""
 ENV_START, ENV_END = 49, 50
-"""Fields of /proc/self/stat, counted from 0: where the initial environment lies in memory."""
+"""Fields of /proc/self/stat, counted from 0: the addresses of the initial environment."""
 
 
 def main(control_fd: int) -> None:
-    """Serve orders until the runner closes the socket. Returns in a fork only: that one is a host."""
+    """Serve orders until the runner closes the socket. Returns only in a fork, which then becomes a host."""
     host.die_with_the_parent()
     os.set_inheritable(control_fd, False)
     control = socket.socket(fileno=control_fd)
@@ -53,7 +53,7 @@ def _exit_code(pid: int) -> int | None:
 def _fork(order: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
     """The reply in the server; None in the fork."""
     for module in order["modules"]:
-        with contextlib.suppress(Exception):  # a module that can't be loaded fails in the tenant, which says why
+        with contextlib.suppress(Exception):  # a module that can't be loaded fails in the tenant, with the reason
             importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a collection in a fork must not touch, and so copy, what it shares with the others
@@ -75,9 +75,9 @@ def _fork(order: dict[str, Any], fds: list[int]) -> dict[str, Any] | None:
 
 
 def _relabel(mark: str) -> None:
-    """Put the host's own mark into its environment, and where the kernel shows it: marks are as long as the server's.
+    """Put the host's own mark into its environment as the kernel shows it: marks are as long as the server's.
 
-    A process that a workload forks is found by it, also where it has left the session.
+    It identifies processes forked by a workload, even outside the session.
     """
     os.environ[VARIABLE] = mark
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

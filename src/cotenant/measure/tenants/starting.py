@@ -1,8 +1,8 @@
-"""Starts tenant processes: as forks of a server that has loaded what they import, or each as a program of its own.
+"""Starts tenant processes: as forks of a server that has loaded what they import, or each as a separate program.
 
 Importing torch and transformers takes about six seconds of a core, and a study of three models needs a dozen processes.
 The fork server (`forking.py`) imports once; a fork of it is ready in milliseconds. Profilers only follow programs that
-are executed, so a profile pass starts each process by itself.
+are executed, so a profile pass starts each process separately.
 """
 
 import contextlib
@@ -49,28 +49,28 @@ class Process(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A tenant process to be started."""
+    """A tenant process to start."""
 
     env: Mapping[str, str]
     mark: str
     modules: tuple[str, ...]
-    """What its tenants will import."""
+    """Modules its tenants will import."""
     control: socket.socket
     log_fd: int
     fds: tuple[int, ...]
-    """Shared memory that it needs."""
+    """Shared memory it needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A tenant process, and the numbers under which it knows the descriptors that it was given."""
+    """A tenant process, and the numbers of its inherited descriptors."""
 
     process: Process
     fds: tuple[int, ...]
 
 
 class Starter:
-    """Starts tenant processes, with one fork server per environment: libraries read theirs when they are loaded."""
+    """Starts tenant processes, with one fork server per environment, which libraries read when loaded."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -91,7 +91,7 @@ class Starter:
         return server.fork(wanted)
 
     def close(self) -> None:
-        """End the fork servers, and with them every process that they started."""
+        """End the fork servers, and with them every process they started."""
         for server in self._servers.values():
             server.close()
         self._servers = {}
@@ -115,7 +115,7 @@ class ForkServer:
 
     @property
     def alive(self) -> bool:
-        """It can be asked."""
+        """True if it can take orders."""
         return self._process.poll() is None
 
     def fork(self, wanted: Start) -> Started:
@@ -161,7 +161,7 @@ class ForkServer:
 
 
 class Forked:
-    """A process that a fork server started."""
+    """A process started by a fork server."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self._server, self.pid = server, pid
@@ -183,7 +183,7 @@ class Forked:
         return code
 
     def kill(self) -> None:
-        """Send SIGKILL, unless its number may belong to another process by now."""
+        """Send SIGKILL, unless its pid may have been reused."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -198,6 +198,6 @@ def _execute(wanted: Start) -> Started:
         stderr=wanted.log_fd,
         env={**os.environ, **wanted.env, MARK: wanted.mark},
         pass_fds=(wanted.control.fileno(), *fds),
-        start_new_session=True,  # Ctrl-C is for the runner, which then ends its tenants in order
+        start_new_session=True,  # Ctrl-C goes to the runner, which then ends its tenants in order
     )
     return Started(process, wanted.fds)
